@@ -7,13 +7,20 @@ export interface WorkflowExecution extends KubeObject {
   status?: WorkflowExecutionStatus;
 }
 
-/** What was asked. Immutable but for `cancel`. */
+/** What was asked. Immutable but for the last two. */
 export interface WorkflowExecutionSpec {
   workflow: string;
   args?: JsonObject;
   requestedBy?: RequestedBy;
   /** false → true, once. */
   cancel?: boolean;
+  /** Keys are only ever added, and only those of `status.inputRequests`; no step asks a question yet. */
+  inputResponses?: Record<string, InputResponse>;
+}
+
+export interface InputResponse {
+  action: 'accept' | 'decline' | 'cancel';
+  content?: JsonObject;
 }
 
 export interface RequestedBy {
@@ -33,10 +40,13 @@ export interface WorkflowExecutionStatus {
   startedAt?: string;
   finishedAt?: string;
   expiresAt?: string;
+  /** From startedAt to finishedAt, for the printer; set at the end. */
+  duration?: string;
   /** For the printer: the step that runs or ran last. */
   step?: string;
   /** In the order in which they started; a step that has not started is not in it. */
   steps?: StepStatus[];
+  inputRequests?: Record<string, JsonObject>;
   /** What the caller gets: of a completed run, and of one that failed with `isError`. */
   result?: ToolResult;
   /** Set instead of `result` when the run ended with a JSON-RPC error. */
