@@ -1,0 +1,39 @@
+import { DatabaseSync } from 'node:sqlite';
+import { setTimeout as delay } from 'node:timers/promises';
+
+const SQLITE_BUSY = 5;
+const RETRY_MS = 250;
+
+export interface FileLock {
+  release(): void;
+}
+
+/**
+ * A lock between processes, waited for until the signal aborts. It is the lock that SQLite takes on its file: the kernel
+ * lets go of it when the holder dies, however it dies, so there is no stale lock to recognise. The file stays; it is empty.
+ * @param onWait called once when another process holds it.
+ */
+export async function lockFile(path: string, onWait: () => void, signal: AbortSignal): Promise<FileLock> {
+  const database = new DatabaseSync(path, { timeout: 0 });
+  try {
+    for (let waited = false; !tryLock(database); ) {
+      if (!waited) onWait();
+      waited = true;
+      await delay(RETRY_MS, undefined, { signal });
+    }
+  } catch (error) {
+    database.close();
+    throw signal.aborted ? signal.reason : error;
+  }
+  return { release: () => database.close() };
+}
+
+function tryLock(database: DatabaseSync): boolean {
+  try {
+    database.exec('BEGIN EXCLUSIVE');
+    return true;
+  } catch (error) {
+    if (error instanceof Error && 'errcode' in error && error.errcode === SQLITE_BUSY) return false;
+    throw error;
+  }
+}
