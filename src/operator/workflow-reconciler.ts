@@ -1,0 +1,202 @@
+import type { ControllerRevision } from '../api/controller-revision.ts';
+import { type KubeObject, splitKey } from '../api/object.ts';
+import { type Check, toolNameOf, type Workflow, type WorkflowSpec, type WorkflowStatus } from '../api/workflow.ts';
+import { isFinal, type WorkflowExecution } from '../api/workflow-execution.ts';
+import type { ResourceClient } from '../kube/client.ts';
+import { ConflictError } from '../kube/errors.ts';
+import type { Store } from '../kube/store.ts';
+import type { Outcome } from '../kube/work-queue.ts';
+import { type Clock, toTimestamp } from '../lib/clock.ts';
+import { planWorkflow } from '../workflow/plan.ts';
+import type { ToolRef } from '../workflow/ports.ts';
+import { type NewCondition, sameStatus, withConditions } from './conditions.ts';
+import { keepRevision, revisionOf, superfluous } from './revisions.ts';
+import type { WorkflowCatalog } from './workflow-catalog.ts';
+import { createTool, type WorkflowTool } from './workflow-tool.ts';
+
+export interface WorkflowReconcilerDeps {
+  readonly workflows: Store<Workflow>;
+  readonly executions: Store<WorkflowExecution>;
+  readonly revisions: Store<ControllerRevision>;
+  readonly workflowClient: ResourceClient<Workflow>;
+  readonly revisionClient: ResourceClient<ControllerRevision>;
+  readonly catalog: WorkflowCatalog;
+  /** Why a tool cannot be called now, naming server or tool; undefined when it can. */
+  readonly missing: (namespace: string, tool: ToolRef) => string | undefined;
+  readonly record: (object: KubeObject, type: 'Normal' | 'Warning', reason: string, message: string) => void;
+  /** Reconciles another Workflow too. */
+  readonly enqueue: (key: string) => void;
+  readonly clock: Clock;
+}
+
+/** Index of the Workflow store by `<namespace>/<tool name>`. */
+export const BY_TOOL_NAME = 'toolName';
+/** Index of the stores of executions and revisions by `<namespace>/<workflow>`. */
+export const BY_WORKFLOW = 'workflow';
+
+interface Verdict {
+  readonly tool: WorkflowTool | undefined;
+  readonly accepted: NewCondition;
+  readonly ready: NewCondition;
+  readonly checks: readonly Check[];
+}
+
+/** Checks a Workflow, keeps its revision, lists its tool, and says so in its status. */
+export function createWorkflowReconciler(
+  deps: WorkflowReconcilerDeps,
+): (key: string, signal: AbortSignal) => Promise<Outcome> {
+  return async (key, signal) => {
+    const { namespace, name } = splitKey(key);
+    const workflow = deps.workflows.get(namespace, name);
+    const before = deps.catalog.toolOf(namespace, name)?.name;
+    if (workflow === undefined || workflow.metadata.deletionTimestamp !== undefined) {
+      deps.catalog.set(namespace, name, undefined);
+      wakeRivals(deps, namespace, name, before);
+      await collect(deps, namespace, name, undefined, signal);
+      return 'done';
+    }
+    const verdict = await judge(deps, workflow, signal);
+    deps.catalog.set(namespace, name, verdict.tool);
+    if (before !== verdict.tool?.name) wakeRivals(deps, namespace, name, before);
+    const written = await writeStatus(deps, workflow, verdict, signal);
+    await collect(deps, namespace, name, written, signal);
+    return 'done';
+  };
+}
+
+async function judge(deps: WorkflowReconcilerDeps, workflow: Workflow, signal: AbortSignal): Promise<Verdict> {
+  const { name, generation = 0 } = workflow.metadata;
+  const condition = (type: string, status: 'True' | 'False', reason: string, message: string): NewCondition => ({
+    type,
+    status,
+    reason,
+    message,
+    observedGeneration: generation,
+  });
+  const refuse = async (reason: string, message: string, checks: readonly Check[]): Promise<Verdict> => {
+    const tool = reason === 'ToolNameTaken' ? undefined : await previousTool(deps, workflow, signal);
+    const served = tool === undefined ? '' : `; revision ${tool.revision} is served meanwhile`;
+    return {
+      tool,
+      checks,
+      accepted: condition('Accepted', 'False', reason, message + served),
+      ready: condition('Ready', 'False', 'NotAccepted', message + served),
+    };
+  };
+
+  const planned = planWorkflow(name, workflow.spec);
+  if ('checks' in planned) {
+    const [first] = planned.checks;
+    const more = planned.checks.length > 1 ? ` (and ${planned.checks.length - 1} more in status.checks)` : '';
+    return refuse('Invalid', `${first?.path}: ${first?.message}${more}`, planned.checks);
+  }
+  const owner = ownerOfToolName(deps, workflow);
+  if (owner.metadata.name !== name) {
+    const message = `the tool name "${toolNameOf(workflow)}" belongs to the older Workflow "${owner.metadata.name}"`;
+    return refuse('ToolNameTaken', message, [{ path: 'spec.toolName', message }]);
+  }
+  const revision = await keepRevision(workflow, deps.revisionClient, signal);
+  const tool = toolFor(deps, workflow, revision, workflow.spec, planned.plan);
+  const missing = tool.unavailable;
+  return {
+    tool,
+    checks: [],
+    accepted: condition('Accepted', 'True', 'Valid', 'the spec is valid and every expression compiles'),
+    ready:
+      missing === undefined
+        ? condition('Ready', 'True', 'ToolsAvailable', 'every server and tool that it names is there')
+        : condition('Ready', 'False', 'ToolsMissing', missing),
+  };
+}
+
+/** The same object while nothing changed, so that the list of tools is not announced anew. */
+function toolFor(
+  deps: WorkflowReconcilerDeps,
+  workflow: Workflow,
+  revision: string,
+  spec: WorkflowSpec,
+  plan: WorkflowTool['plan'],
+): WorkflowTool {
+  const { namespace = '', name } = workflow.metadata;
+  const current = deps.catalog.toolOf(namespace, name) as WorkflowTool | undefined;
+  if (current?.revision === revision && current.uid === workflow.metadata.uid) return current;
+  return createTool({ workflow: { ...workflow, spec }, revision, plan, missing: deps.missing });
+}
+
+/** A spec that became invalid leaves its last accepted revision in service. */
+async function previousTool(
+  deps: WorkflowReconcilerDeps,
+  workflow: Workflow,
+  signal: AbortSignal,
+): Promise<WorkflowTool | undefined> {
+  const { name, namespace = '' } = workflow.metadata;
+  const revision = workflow.status?.revision;
+  if (revision === undefined) return undefined;
+  const kept = deps.revisions.get(namespace, revision) ?? (await deps.revisionClient.get(namespace, revision, signal));
+  const planned = planWorkflow(name, kept.data.spec);
+  return 'plan' in planned ? toolFor(deps, workflow, revision, kept.data.spec, planned.plan) : undefined;
+}
+
+/** Of several that want one name the oldest has it, whoever comes first here (field case 40). */
+function ownerOfToolName(deps: WorkflowReconcilerDeps, workflow: Workflow): Workflow {
+  const rivals = deps.workflows.by(BY_TOOL_NAME, `${workflow.metadata.namespace}/${toolNameOf(workflow)}`);
+  const rank = ({ metadata }: Workflow): string => `${metadata.creationTimestamp} ${metadata.name}`;
+  return rivals.reduce((oldest, rival) => (rank(rival) < rank(oldest) ? rival : oldest), workflow);
+}
+
+function wakeRivals(deps: WorkflowReconcilerDeps, namespace: string, name: string, toolName: string | undefined): void {
+  if (toolName === undefined) return;
+  for (const rival of deps.workflows.by(BY_TOOL_NAME, `${namespace}/${toolName}`)) {
+    if (rival.metadata.name !== name) deps.enqueue(`${namespace}/${rival.metadata.name}`);
+  }
+}
+
+async function writeStatus(
+  deps: WorkflowReconcilerDeps,
+  workflow: Workflow,
+  { tool, accepted, ready, checks }: Verdict,
+  signal: AbortSignal,
+): Promise<Workflow> {
+  const now = toTimestamp(deps.clock.now());
+  const conditions = withConditions(workflow.status?.conditions ?? [], [accepted, ready], now);
+  const { observedGeneration: _generation, toolName: _tool, checks: _checks, ...kept } = workflow.status ?? {};
+  const status: WorkflowStatus = {
+    ...kept,
+    ...(workflow.metadata.generation !== undefined && { observedGeneration: workflow.metadata.generation }),
+    ...(tool !== undefined && { toolName: tool.name, revision: tool.revision }),
+    ...(checks.length > 0 && { checks: checks.slice(0, 256) }),
+    conditions,
+  };
+  if (sameStatus(workflow.status, status)) return workflow;
+  announce(deps, workflow, [accepted, ready]);
+  return deps.workflowClient.replaceStatus({ ...workflow, status }, signal);
+}
+
+/** An Event for each condition whose status or reason changed. */
+function announce(deps: WorkflowReconcilerDeps, workflow: Workflow, conditions: readonly NewCondition[]): void {
+  for (const { type, status, reason, message } of conditions) {
+    const old = workflow.status?.conditions?.find((condition) => condition.type === type);
+    if (old?.status === status && old.reason === reason) continue;
+    if (status === 'True') deps.record(workflow, 'Normal', type, message);
+    else deps.record(workflow, 'Warning', reason, message);
+  }
+}
+
+async function collect(
+  deps: WorkflowReconcilerDeps,
+  namespace: string,
+  name: string,
+  workflow: Workflow | undefined,
+  signal: AbortSignal,
+): Promise<void> {
+  const executions = deps.executions.by(BY_WORKFLOW, `${namespace}/${name}`);
+  const running = executions.filter((execution) => !isFinal(execution.status?.phase));
+  const inUse = new Set(running.flatMap((execution) => revisionOf(execution) ?? []));
+  const revisions = deps.revisions.by(BY_WORKFLOW, `${namespace}/${name}`);
+  for (const { metadata } of superfluous({ workflow, revisions, inUse })) {
+    const precondition = metadata.uid === undefined ? {} : { uid: metadata.uid };
+    await deps.revisionClient.delete(namespace, metadata.name, precondition, signal).catch((error: unknown) => {
+      if (!(error instanceof ConflictError)) throw error;
+    });
+  }
+}
