@@ -5,7 +5,9 @@ import { writeKubeconfig } from '../../deploy/local/kubeconfig.ts';
 import { request } from '../../deploy/local/request.ts';
 import { startTestControlPlane, type TestUser, tokenOf } from './test-control-plane.ts';
 
-/** A real API server with our CRDs. Clean up nothing: use a namespace of your own, and it goes with the control plane. */
+/** A real API server with our CRDs. Clean up nothing: use a namespace of your own, it goes with the control
+ * plane. No controller runs: the ClusterRoles `admin`, `edit` and `view` are empty (they are aggregated), owners are not
+ * collected, a deleted namespace stays. */
 export interface TestCluster {
   readonly url: string;
   /** The administrator's. */
