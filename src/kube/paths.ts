@@ -22,7 +22,7 @@ export function withQuery(path: string, query: Record<string, string | number | 
 
 /** Names come from outside (a task id, a tool name); the API server's own rule for path segments. */
 function segment(name: string, type: ResourceType): string {
-  if (name === '' || name === '.' || name === '..' || /[/%]/.test(name)) {
+  if (name === '' || name === '.' || name === '..' || /[/%]/.test(name) || !name.isWellFormed()) {
     throw new NotFoundError(`no ${type.kind} can have the name or namespace "${name}"`, 404, 'NotFound');
   }
   return encodeURIComponent(name);
