@@ -176,8 +176,7 @@ class RunningReflector<T extends KubeObject> implements Reflector<T> {
   }
 
   #reduce(object: T): T {
-    const { managedFields: _, ...metadata } = object.metadata as T['metadata'] & { managedFields?: unknown };
-    const lean = { ...object, metadata };
+    const lean = withoutManagedFields(object);
     return this.#options.transform?.(lean) ?? lean;
   }
 
@@ -196,4 +195,11 @@ class RunningReflector<T extends KubeObject> implements Reflector<T> {
       this.#log.error({ key, error: describeError(error) }, 'handler of a change failed');
     }
   }
+}
+
+/** Most of an object's size. The client leaves them out too; what a writer hands to `observe` may come from elsewhere. */
+function withoutManagedFields<T extends KubeObject>(object: T): T {
+  if (!('managedFields' in object.metadata)) return object;
+  const { managedFields: _, ...metadata } = object.metadata;
+  return { ...object, metadata };
 }

@@ -1,7 +1,8 @@
 import type { KubeObject, ResourceType } from '../../src/api/object.ts';
-import type { ListPage, ResourceClient, WatchEvent } from '../../src/kube/client.ts';
+import type { ListOptions, ListPage, ResourceClient, WatchEvent, WatchOptions } from '../../src/kube/client.ts';
 import { GoneError } from '../../src/kube/errors.ts';
 import { isLater, versionOf } from '../../src/kube/resource-version.ts';
+import { abortable } from '../../src/lib/abort.ts';
 
 export const CONFIG_MAP: ResourceType = { group: '', version: 'v1', kind: 'ConfigMap', plural: 'configmaps' };
 
@@ -21,6 +22,7 @@ export class ModelServer {
   #uids = 0;
   readonly #objects = new Map<string, ConfigMap>();
   readonly #history: ObjectEvent[] = [];
+  #next = Promise.withResolvers<'event' | 'end'>();
   /** Token → the rest of a list, and the version that it shows. */
   readonly #lists = new Map<string, { rest: ConfigMap[]; version: number }>();
 
@@ -44,7 +46,7 @@ export class ModelServer {
     const metadata = { namespace: 'default', name, uid, resourceVersion: this.version };
     const object = deepFreeze({ apiVersion: 'v1', kind: 'ConfigMap', metadata, data: { at: this.version } });
     this.#objects.set(name, object);
-    this.#history.push({ type: before === undefined ? 'ADDED' : 'MODIFIED', object });
+    this.#record({ type: before === undefined ? 'ADDED' : 'MODIFIED', object });
     return object;
   }
 
@@ -54,7 +56,25 @@ export class ModelServer {
     this.#version += 1;
     this.#objects.delete(name);
     const last = deepFreeze({ ...before, metadata: { ...before.metadata, resourceVersion: this.version } });
-    this.#history.push({ type: 'DELETED', object: last });
+    this.#record({ type: 'DELETED', object: last });
+  }
+
+  /** Ends every watch that waits for an event, as a server does when their time is over. */
+  endWatches(): void {
+    this.#tell('end');
+  }
+
+  /** Breaks every watch that waits for an event. */
+  breakWatches(error: Error): void {
+    const { promise, reject } = this.#next;
+    this.#next = Promise.withResolvers();
+    promise.catch(() => {}); // there may be none
+    reject(error);
+  }
+
+  /** What a watch that has seen everything waits for. */
+  next(): Promise<'event' | 'end'> {
+    return this.#next.promise;
   }
 
   /** Forgets how it came to this: older watches and lists under way are answered 410. */
@@ -79,6 +99,17 @@ export class ModelServer {
     if (isLater(String(this.#compacted), version)) gone('resourceVersion');
     return this.#history.find(({ object }) => isLater(versionOf(object), version));
   }
+
+  #record(event: ObjectEvent): void {
+    this.#history.push(event);
+    this.#tell('event');
+  }
+
+  #tell(what: 'event' | 'end'): void {
+    const { resolve } = this.#next;
+    this.#next = Promise.withResolvers();
+    resolve(what);
+  }
 }
 
 function gone(what: string): never {
@@ -90,11 +121,43 @@ function deepFreeze<T extends object>(value: T): T {
   return Object.freeze(value);
 }
 
-/** A client of which a test supplies what the reflector uses. */
-export function readClient(reads: Pick<ResourceClient<ConfigMap>, 'list' | 'watch'>): ResourceClient<ConfigMap> {
+/** What a client asks of a model server. */
+export interface ModelRequest {
+  readonly kind: 'list' | 'watch';
+  readonly namespace: string | undefined;
+  readonly options: ListOptions & Partial<WatchOptions>;
+  readonly signal: AbortSignal;
+}
+
+/** A client of `server` that lists and watches. `before` sees each request first, may hold it, and may throw in its place. */
+export function modelClient(
+  server: ModelServer,
+  before: (request: ModelRequest) => Promise<void> | void = () => {},
+): ResourceClient<ConfigMap> {
   const unused = (): never => {
     throw new Error('a reflector only lists and watches');
   };
-  const writes = { get: unused, create: unused, replace: unused, replaceStatus: unused, patch: unused, delete: unused };
-  return { type: CONFIG_MAP, ...writes, ...reads };
+  return {
+    type: CONFIG_MAP,
+    get: unused,
+    create: unused,
+    replace: unused,
+    replaceStatus: unused,
+    patch: unused,
+    delete: unused,
+    async list(namespace, options = {}, signal = new AbortController().signal) {
+      await before({ kind: 'list', namespace, options, signal });
+      return server.page(options.limit ?? Number.POSITIVE_INFINITY, options.continue);
+    },
+    async *watch(namespace, options, signal) {
+      await before({ kind: 'watch', namespace, options, signal });
+      for (let version = options.resourceVersion; ; ) {
+        const event = server.eventAfter(version);
+        if (event === undefined && (await abortable(server.next(), signal)) === 'end') return;
+        if (event === undefined) continue;
+        version = versionOf(event.object);
+        yield event;
+      }
+    },
+  };
 }
