@@ -1,0 +1,20 @@
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { promisify } from 'node:util';
+
+const ROOT = join(import.meta.dirname, '..');
+
+test('what npm runs in this checkout is the pinned node, whatever the machine has', async () => {
+  const { devDependencies } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8'));
+  const pinned = `v${devDependencies.node}`;
+  const { stdout } = await promisify(execFile)('npm', ['exec', '-c', 'node --version'], { cwd: ROOT });
+  assert.equal(stdout.trim(), pinned);
+  assert.equal(
+    process.version,
+    pinned,
+    'tests were started with another node: use `npm test` or `npx node test/run.ts`',
+  );
+});
