@@ -9,6 +9,7 @@ export class ConnectError extends Error {
 export interface AgentOptions {
   readonly tls: TlsMaterial;
   readonly connectTimeoutMs: number;
+  readonly pingIntervalMs: number;
   /** `http:`, `https:` or `socks5:`; from the kubeconfig's `proxy-url`. */
   readonly proxyUrl?: string | undefined;
 }
@@ -17,12 +18,12 @@ export interface AgentOptions {
  * The one pool that all requests and watches share: with HTTP/2 they are streams of one or two connections. There is no
  * `connections` limit on purpose: beyond 100 streams, one connection would let the watches starve the calls.
  */
-export function createAgent({ tls, connectTimeoutMs, proxyUrl }: AgentOptions): Dispatcher {
+export function createAgent({ tls, connectTimeoutMs, pingIntervalMs, proxyUrl }: AgentOptions): Dispatcher {
   const options = {
     allowH2: true,
     keepAliveTimeout: 60_000,
     // Finds a peer that is gone although its TCP connection seems to stand.
-    h2Options: { pingInterval: 15_000 },
+    h2Options: { pingInterval: pingIntervalMs },
   };
   // What fails behind a proxy is not known to have failed before it was sent; so it is not retried.
   if (proxyUrl !== undefined)

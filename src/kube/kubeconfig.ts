@@ -94,7 +94,8 @@ export function loadCluster(options: ClusterOptions = {}, clock: Clock = systemC
       return read(() => config);
     },
     async renew(rejected) {
-      await reading?.catch(() => undefined);
+      // A read under way may bring what is wanted, also one that another request's 401 has begun.
+      while (reading !== undefined) await reading.catch(() => undefined);
       if (current !== undefined && current !== rejected) return current;
       if (clock.now() - renewedAt < FRESH_MS) return rejected;
       renewedAt = clock.now();

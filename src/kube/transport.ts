@@ -19,6 +19,8 @@ export interface TransportOptions {
   readonly listTimeoutMs?: number;
   /** Default 10000. */
   readonly connectTimeoutMs?: number;
+  /** A connection whose peer leaves a PING unanswered for so long is given up, and what runs on it fails. Default 15000. */
+  readonly pingIntervalMs?: number;
   /** Delays between attempts, beyond what the server demands (Retry-After). */
   readonly backoff?: Backoff;
   readonly clock?: Clock;
@@ -69,6 +71,7 @@ export class Transport {
       callTimeoutMs: 38_000,
       listTimeoutMs: 60_000,
       connectTimeoutMs: 10_000,
+      pingIntervalMs: 15_000,
       backoff: DEFAULT_BACKOFF,
       clock: systemClock,
       random: Math.random,
@@ -170,8 +173,8 @@ export class Transport {
   #agentFor(tls: TlsMaterial): Dispatcher {
     if (this.#agent === undefined || (tls !== this.#tls && !isDeepStrictEqual(tls, this.#tls))) {
       this.#retire();
-      const { connectTimeoutMs } = this.#options;
-      this.#agent = createAgent({ tls, connectTimeoutMs, proxyUrl: this.#cluster.proxyUrl });
+      const { connectTimeoutMs, pingIntervalMs } = this.#options;
+      this.#agent = createAgent({ tls, connectTimeoutMs, pingIntervalMs, proxyUrl: this.#cluster.proxyUrl });
     }
     this.#tls = tls;
     return this.#agent;

@@ -179,7 +179,7 @@ export async function startApiProxy(
   const server = secure ?? createServer(handler);
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
-  const relay = await startTcpRelay((server.address() as AddressInfo).port, changed);
+  const relay = await startTcpRelay((server.address() as AddressInfo).port, { changed });
 
   const folder = await mkdtemp(join(tmpdir(), 'convoke-api-proxy-'));
   const caFile = join(folder, 'ca.crt');

@@ -8,14 +8,17 @@ export interface TcpRelay {
   readonly connections: { readonly total: number; readonly open: number };
   /** Resets every connection. */
   cut(): void;
-  /** From now on no byte passes, on old and on new connections, and nobody is told; until `thaw`. */
-  freeze(): void;
+  /** No byte passes any more and nobody is told, until `thaw`: on the connections that stand, or on new ones too. */
+  freeze(which: 'standing' | 'all'): void;
   thaw(): void;
   close(): Promise<void>;
 }
 
-/** @param changed called when a connection was made or has ended */
-export async function startTcpRelay(targetPort: number, changed: () => void = () => undefined): Promise<TcpRelay> {
+/** @param options `port`: of its own, default any; `changed`: called when a connection was made or has ended */
+export async function startTcpRelay(
+  targetPort: number,
+  { port = 0, changed = () => undefined }: { port?: number; changed?: () => void } = {},
+): Promise<TcpRelay> {
   const pairs = new Set<readonly [Socket, Socket]>();
   let total = 0;
   let frozen = false;
@@ -40,7 +43,7 @@ export async function startTcpRelay(targetPort: number, changed: () => void = ()
     if (!frozen) flow(pair);
     changed();
   });
-  server.listen(0, '127.0.0.1');
+  server.listen(port, '127.0.0.1');
   await once(server, 'listening');
 
   const relay: TcpRelay = {
@@ -51,8 +54,8 @@ export async function startTcpRelay(targetPort: number, changed: () => void = ()
     cut() {
       for (const [client] of pairs) client.resetAndDestroy();
     },
-    freeze() {
-      frozen = true;
+    freeze(which) {
+      frozen = which === 'all';
       for (const pair of pairs) for (const socket of pair) socket.unpipe().pause();
     },
     thaw() {
