@@ -38,6 +38,8 @@ export type FromSupervisor =
 export function startSupervisor(folder: string): Supervisor {
   const child = fork(fileURLToPath(new URL('supervisor.ts', import.meta.url)), [folder], {
     detached: true,
+    // Not ours: flags of the test runner, or a script given with -e.
+    execArgv: [],
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
   });
   const exited = once(child, 'exit');
