@@ -5,7 +5,8 @@ import { apiVersionOf } from '../api/object.ts';
 import type { Workflow, WorkflowSpec } from '../api/workflow.ts';
 import type { WorkflowExecution } from '../api/workflow-execution.ts';
 import type { ResourceClient } from '../kube/client.ts';
-import { AlreadyExistsError } from '../kube/errors.ts';
+import { AlreadyExistsError, NotFoundError } from '../kube/errors.ts';
+import type { Store } from '../kube/store.ts';
 import { canonicalJson } from '../lib/json.ts';
 
 /** The same spec has the same name, so that applying it again makes no new revision. */
@@ -36,6 +37,22 @@ export async function keepRevision(
     if (!(error instanceof AlreadyExistsError)) throw error;
   }
   return revision.metadata.name;
+}
+
+/** From the store, else by a live read; undefined when it is gone. */
+export async function findRevision(
+  store: Store<ControllerRevision>,
+  client: ResourceClient<ControllerRevision>,
+  namespace: string,
+  name: string,
+  signal: AbortSignal,
+): Promise<ControllerRevision | undefined> {
+  try {
+    return store.get(namespace, name) ?? (await client.get(namespace, name, signal));
+  } catch (error) {
+    if (error instanceof NotFoundError) return undefined;
+    throw error;
+  }
 }
 
 export interface RevisionUse {

@@ -1,7 +1,7 @@
 import type { ControllerRevision } from '../api/controller-revision.ts';
 import { type KubeObject, splitKey } from '../api/object.ts';
 import { type Check, toolNameOf, type Workflow, type WorkflowSpec, type WorkflowStatus } from '../api/workflow.ts';
-import { isFinal, type WorkflowExecution } from '../api/workflow-execution.ts';
+import type { WorkflowExecution } from '../api/workflow-execution.ts';
 import type { ResourceClient } from '../kube/client.ts';
 import { ConflictError } from '../kube/errors.ts';
 import type { Store } from '../kube/store.ts';
@@ -10,7 +10,7 @@ import { type Clock, toTimestamp } from '../lib/clock.ts';
 import { planWorkflow } from '../workflow/plan.ts';
 import type { ToolRef } from '../workflow/ports.ts';
 import { type NewCondition, sameStatus, withConditions } from './conditions.ts';
-import { keepRevision, revisionOf, superfluous } from './revisions.ts';
+import { findRevision, keepRevision, revisionOf, superfluous } from './revisions.ts';
 import type { WorkflowCatalog } from './workflow-catalog.ts';
 import { createTool, type WorkflowTool } from './workflow-tool.ts';
 
@@ -31,8 +31,10 @@ export interface WorkflowReconcilerDeps {
 
 /** Index of the Workflow store by `<namespace>/<tool name>`. */
 export const BY_TOOL_NAME = 'toolName';
-/** Index of the stores of executions and revisions by `<namespace>/<workflow>`. */
+/** Index of the revision store by `<namespace>/<workflow>`. */
 export const BY_WORKFLOW = 'workflow';
+/** Index of the execution store by `<namespace>/<workflow>`, without those that have ended. */
+export const UNFINISHED = 'unfinished';
 
 interface Verdict {
   readonly tool: WorkflowTool | undefined;
@@ -132,9 +134,9 @@ async function previousTool(
   const { name, namespace = '' } = workflow.metadata;
   const revision = workflow.status?.revision;
   if (revision === undefined) return undefined;
-  const kept = deps.revisions.get(namespace, revision) ?? (await deps.revisionClient.get(namespace, revision, signal));
-  const planned = planWorkflow(name, kept.data.spec);
-  return 'plan' in planned ? toolFor(deps, workflow, revision, kept.data.spec, planned.plan) : undefined;
+  const kept = await findRevision(deps.revisions, deps.revisionClient, namespace, revision, signal);
+  const planned = kept && planWorkflow(name, kept.data.spec);
+  return planned && 'plan' in planned ? toolFor(deps, workflow, revision, kept.data.spec, planned.plan) : undefined;
 }
 
 /** Of several that want one name the oldest has it, whoever comes first here (field case 40). */
@@ -189,8 +191,7 @@ async function collect(
   workflow: Workflow | undefined,
   signal: AbortSignal,
 ): Promise<void> {
-  const executions = deps.executions.by(BY_WORKFLOW, `${namespace}/${name}`);
-  const running = executions.filter((execution) => !isFinal(execution.status?.phase));
+  const running = deps.executions.by(UNFINISHED, `${namespace}/${name}`);
   const inUse = new Set(running.flatMap((execution) => revisionOf(execution) ?? []));
   const revisions = deps.revisions.by(BY_WORKFLOW, `${namespace}/${name}`);
   for (const { metadata } of superfluous({ workflow, revisions, inUse })) {

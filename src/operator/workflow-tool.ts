@@ -1,5 +1,5 @@
 import { DEFAULTS } from '../api/constants.ts';
-import { toolNameOf, type Workflow } from '../api/workflow.ts';
+import { toolNameOf, type Workflow, type WorkflowSpec } from '../api/workflow.ts';
 import type { CatalogTool } from '../mcp/ports.ts';
 import { createArgs } from '../workflow/args.ts';
 import type { Plan } from '../workflow/plan.ts';
@@ -8,6 +8,7 @@ import type { ToolRef } from '../workflow/ports.ts';
 /** A listed tool, and what starting a run of it takes. */
 export interface WorkflowTool extends CatalogTool {
   readonly plan: Plan;
+  readonly argSpecs: WorkflowSpec['args'];
   readonly revision: string;
   /** Of the Workflow object: one that was deleted and made again is another. */
   readonly uid: string | undefined;
@@ -34,6 +35,7 @@ export function createTool({ workflow, revision, plan, missing }: ToolParts): Wo
     inputSchema: args.inputSchema,
     taskBehavior,
     plan,
+    argSpecs: workflow.spec.args,
     revision,
     uid,
     /** Asked at each call: what was there at the last reconcile may be gone (field case 72). */

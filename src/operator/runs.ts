@@ -1,0 +1,139 @@
+import {
+  API_VERSION,
+  FIRST_STEP_ANNOTATION,
+  REVISION_ANNOTATION,
+  WORKFLOW_EXECUTION,
+  WORKFLOW_LABEL,
+} from '../api/constants.ts';
+import { keyOf } from '../api/object.ts';
+import { isFinal, type WorkflowExecution } from '../api/workflow-execution.ts';
+import type { ResourceClient } from '../kube/client.ts';
+import { NotFoundError } from '../kube/errors.ts';
+import type { Store } from '../kube/store.ts';
+import type { Clock } from '../lib/clock.ts';
+import { describeError } from '../lib/errors.ts';
+import type { IdSource } from '../lib/ids.ts';
+import type { Logger } from '../lib/log.ts';
+import type { Run, Runs, StartRequest } from '../mcp/ports.ts';
+import { type Drive, drive, firstStepAnnotation } from '../workflow/executor.ts';
+import type { Plan } from '../workflow/plan.ts';
+import type { Progress, RecordEvent, ToolCaller } from '../workflow/ports.ts';
+import type { RunStore } from './execution-store.ts';
+import type { WorkflowTool } from './workflow-tool.ts';
+
+export interface RunsDeps {
+  readonly executions: Store<WorkflowExecution>;
+  readonly client: ResourceClient<WorkflowExecution>;
+  readonly observe: (execution: WorkflowExecution) => void;
+  readonly store: RunStore;
+  readonly tools: ToolCaller;
+  readonly recordEvent: RecordEvent;
+  readonly runner: string;
+  readonly clock: Clock;
+  readonly ids: IdSource;
+  readonly log: Logger;
+}
+
+/** The runs that this replica drives. A run that it does not drive is known from the store only. */
+export class ActiveRuns implements Runs {
+  readonly #deps: RunsDeps;
+  readonly #signal: AbortSignal;
+  readonly #active = new Map<string, Drive>();
+
+  /** When `signal` aborts, the runs are left as they are recorded, for whoever takes them up. */
+  constructor(deps: RunsDeps, signal: AbortSignal) {
+    this.#deps = deps;
+    this.#signal = signal;
+  }
+
+  start({ tool, args, subject, onProgress }: StartRequest): Run {
+    // The catalog of this operator holds no other tools.
+    const { plan, revision, namespace, workflow } = tool as WorkflowTool;
+    const { ids, store, tools } = this.#deps;
+    const firstStep = firstStepAnnotation(plan, (ref) => tools.describe(namespace, ref));
+    const execution: WorkflowExecution = {
+      apiVersion: API_VERSION,
+      kind: WORKFLOW_EXECUTION.kind,
+      metadata: {
+        name: ids.newId(),
+        namespace,
+        labels: { [WORKFLOW_LABEL]: workflow },
+        annotations: {
+          [REVISION_ANNOTATION]: revision,
+          ...(firstStep !== undefined && { [FIRST_STEP_ANNOTATION]: firstStep }),
+        },
+      },
+      spec: { workflow, args, requestedBy: { subject, via: 'mcp' } },
+    };
+    const created = store.create(execution, this.#signal);
+    const { ended } = this.#drive(execution, plan, created, onProgress);
+    return { id: execution.metadata.name, created, ended };
+  }
+
+  /** Takes up a run that nobody here drives: one that kubectl created, or that a dead replica left. */
+  resume(execution: WorkflowExecution, plan: Plan): void {
+    this.#drive(execution, plan, Promise.resolve(execution));
+  }
+
+  /** The run as this replica drives it; undefined when it does not. */
+  active(key: string): Drive | undefined {
+    return this.#active.get(key);
+  }
+
+  async get(namespace: string, id: string): Promise<WorkflowExecution | undefined> {
+    const known = this.#deps.executions.get(namespace, id);
+    if (known !== undefined) return known;
+    try {
+      const read = await this.#deps.client.get(namespace, id, this.#signal);
+      this.#deps.observe(read);
+      return read;
+    } catch (error) {
+      if (error instanceof NotFoundError) return undefined;
+      throw error;
+    }
+  }
+
+  async cancel(namespace: string, id: string): Promise<void> {
+    const known = this.#deps.executions.get(namespace, id);
+    if (known?.spec.cancel === true || isFinal(known?.status?.phase)) return;
+    try {
+      const cancelled = await this.#deps.client.patch(namespace, id, { spec: { cancel: true } }, this.#signal);
+      this.#deps.observe(cancelled);
+      this.#active.get(keyOf(cancelled))?.observe(cancelled);
+    } catch (error) {
+      if (!(error instanceof NotFoundError)) throw error;
+    }
+  }
+
+  /** Starts no further step; resolves when what is in flight has ended and is recorded. */
+  async drain(): Promise<void> {
+    const runs = [...this.#active.values()];
+    for (const run of runs) run.drain();
+    await Promise.allSettled(runs.map((run) => run.recorded));
+  }
+
+  #drive(
+    execution: WorkflowExecution,
+    plan: Plan,
+    created: Promise<WorkflowExecution>,
+    onProgress?: (progress: Progress) => void,
+  ): Drive {
+    const { store, tools, clock, log, runner, recordEvent } = this.#deps;
+    const key = keyOf(execution);
+    const deps = { tools, store, clock, log: log.child({ execution: key }), runner, recordEvent };
+    const run = drive(
+      { execution, plan, created, deps, ...(onProgress !== undefined && { onProgress }) },
+      this.#signal,
+    );
+    this.#active.set(key, run);
+    // The last status is in the store by then (RunStore observes it), so no reconcile takes the run up again.
+    run.recorded
+      .catch((error: unknown) => {
+        if (!this.#signal.aborted)
+          log.error({ execution: key, error: describeError(error) }, 'run ended without a record');
+      })
+      .finally(() => this.#active.delete(key));
+    run.ended.catch(() => {}); // whoever asked for it hears of it
+    return run;
+  }
+}
