@@ -2,7 +2,7 @@ import { generateKeyPairSync, randomBytes } from 'node:crypto';
 import { mkdtemp, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
+import { systemClock } from '../../src/lib/clock.ts';
 import { describeError } from '../../src/lib/errors.ts';
 import { type Assets, resolveAssets } from './assets.ts';
 import { freePort } from './free-port.ts';
@@ -181,7 +181,7 @@ async function pollReady(access: Access, signal: AbortSignal): Promise<undefined
     } catch (error) {
       last = describeError(error);
     }
-    await delay(POLL_MS, undefined, { signal });
+    await systemClock.sleep(POLL_MS, signal);
   }
   throw new Error(`the API server was not ready within ${READY_MS / 1_000} s; its last answer: ${last}`);
 }

@@ -1,5 +1,5 @@
 import { DatabaseSync } from 'node:sqlite';
-import { setTimeout as delay } from 'node:timers/promises';
+import { systemClock } from '../../src/lib/clock.ts';
 
 const SQLITE_BUSY = 5;
 const RETRY_MS = 250;
@@ -19,11 +19,11 @@ export async function lockFile(path: string, onWait: () => void, signal: AbortSi
     for (let waited = false; !tryLock(database); ) {
       if (!waited) onWait();
       waited = true;
-      await delay(RETRY_MS, undefined, { signal });
+      await systemClock.sleep(RETRY_MS, signal);
     }
   } catch (error) {
     database.close();
-    throw signal.aborted ? signal.reason : error;
+    throw error;
   }
   return { release: () => database.close() };
 }
