@@ -3,7 +3,7 @@ import { delimiter, join } from 'node:path';
 import { abortable } from '../../src/lib/abort.ts';
 import { logTail } from './log-tail.ts';
 import { type ProgressStream, startProgress } from './progress.ts';
-import { type Supervisor, startSupervisor } from './supervise.ts';
+import { startSupervisor } from './supervise.ts';
 
 /** The API server's own version is set by the linker; without it, it would call itself v0.0.0. */
 const VERSION = 'v1.37.2';
@@ -13,6 +13,8 @@ const TARGETS = [
   { name: 'kube-apiserver', path: 'k8s.io/kubernetes/cmd/kube-apiserver', usually: '8 minutes on 2 cores, once' },
   { name: 'etcd', path: 'go.etcd.io/etcd/server/v3', usually: '15 seconds' },
 ];
+
+const SUCCESS = 'exit code 0';
 
 export interface BuildOptions {
   /** Folder of go.mod and go.sum. */
@@ -36,38 +38,28 @@ export async function buildAssets({ module, folder, env, stream }: BuildOptions,
   try {
     for (const { name, path, usually } of TARGETS) {
       const progress = startProgress(`  ${name} (usually ${usually})`, stream);
-      const args = ['build', ...BUILD_FLAGS, '-o', join(building, name), path];
-      const how = await goBuild(supervisor, { go, args, module, env, logFile }, signal).catch((error: unknown) => {
-        progress.end('stopped');
-        throw error;
-      });
-      progress.end(how === 'exit code 0' ? 'done' : 'failed');
-      if (how !== 'exit code 0') {
-        throw new Error(`go build of ${name} ended with ${how}; the end of ${logFile}:\n${await logTail(logFile)}`);
+      let outcome = 'stopped';
+      try {
+        const compiler = await supervisor.start({
+          command: go,
+          args: ['build', ...BUILD_FLAGS, '-o', join(building, name), path],
+          cwd: module,
+          // `go` leaves its work folder behind when it is stopped; in `building` it goes with that.
+          env: { ...env, CGO_ENABLED: '0', GOWORK: 'off', GOTMPDIR: building },
+          logFile,
+        });
+        outcome = await abortable(compiler.ended, signal);
+      } finally {
+        progress.end(outcome === SUCCESS ? 'done' : outcome);
+      }
+      if (outcome !== SUCCESS) {
+        throw new Error(`go build of ${name} ended with ${outcome}; the end of ${logFile}:\n${await logTail(logFile)}`);
       }
     }
     await rename(building, folder);
   } finally {
     await supervisor.stop();
   }
-}
-
-async function goBuild(
-  supervisor: Supervisor,
-  options: { go: string; args: string[]; module: string; env: NodeJS.ProcessEnv; logFile: string },
-  signal: AbortSignal,
-): Promise<string> {
-  const { go, args, module, env, logFile } = options;
-  const compiler = await supervisor.start({
-    command: go,
-    args,
-    cwd: module,
-    env: { ...env, CGO_ENABLED: '0', GOWORK: 'off' },
-    logFile,
-    // `go` removes its work folder on SIGINT, on SIGTERM it does not.
-    endSignal: 'SIGINT',
-  });
-  return abortable(compiler.ended, signal);
 }
 
 async function findGo(env: NodeJS.ProcessEnv): Promise<string> {

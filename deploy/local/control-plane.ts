@@ -99,7 +99,7 @@ async function startIn(
 
   const run = async (name: string, command: string, args: string[]): Promise<SupervisedProcess> => {
     const logFile = join(folder, `${name}.log`);
-    const child = await supervisor.start({ command, args, logFile, endSignal: 'SIGTERM' });
+    const child = await supervisor.start({ command, args, logFile });
     const ended = child.ended.then(
       async (how) => `${name} ended with ${how}; the end of its log:\n${await logTail(logFile)}`,
     );

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 export interface Supervisor {
   /** Rejects when the command cannot be started. */
   start(options: ProcessOptions): Promise<SupervisedProcess>;
-  /** Ends what was started, last first, and removes the folder. Idempotent. */
+  /** Ends what was started, last first: SIGTERM, after ten seconds SIGKILL. Then removes the folder. Idempotent. */
   stop(): Promise<void>;
   /** Lets our own process end while what it started still runs; that is then ended at once. */
   unref(): void;
@@ -19,8 +19,6 @@ export interface ProcessOptions {
   readonly env?: NodeJS.ProcessEnv;
   /** Where its stdout and stderr are appended. */
   readonly logFile: string;
-  /** What asks it to end. SIGKILL follows after ten seconds. */
-  readonly endSignal: NodeJS.Signals;
 }
 
 export interface SupervisedProcess {

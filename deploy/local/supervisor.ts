@@ -12,19 +12,19 @@ import type { FromSupervisor, ToSupervisor } from './supervise.ts';
 const GRACE_MS = 10_000;
 
 const [folder] = process.argv.slice(2);
-const children: { process: ChildProcess; endSignal: NodeJS.Signals }[] = [];
+const children: ChildProcess[] = [];
 let ending = false;
 
 function send(message: FromSupervisor): void {
   if (process.connected) process.send?.(message);
 }
 
-function start({ id, command, args, cwd, env, logFile, endSignal }: ToSupervisor): void {
+function start({ id, command, args, cwd, env, logFile }: ToSupervisor): void {
   const log = openSync(logFile, 'a');
   // A group of its own: what the child starts (the compilers below `go build`) is signalled with it.
   const child = spawn(command, args, { cwd, env, stdio: ['ignore', log, log], detached: true });
   closeSync(log);
-  children.push({ process: child, endSignal });
+  children.push(child);
   child.once('spawn', () => send({ id, event: 'started', pid: child.pid ?? 0 }));
   child.once('error', (error) => send({ id, event: 'ended', how: error.message }));
   child.once('exit', (code, signal) => {
@@ -41,10 +41,10 @@ function signalGroup(child: ChildProcess, signal: NodeJS.Signals): void {
   }
 }
 
-async function end(child: ChildProcess, endSignal: NodeJS.Signals): Promise<void> {
+async function end(child: ChildProcess): Promise<void> {
   if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
   const ended = new Promise((resolve) => child.once('exit', resolve));
-  signalGroup(child, endSignal);
+  signalGroup(child, 'SIGTERM');
   const timer = setTimeout(() => signalGroup(child, 'SIGKILL'), GRACE_MS);
   await ended;
   clearTimeout(timer);
@@ -54,7 +54,7 @@ async function end(child: ChildProcess, endSignal: NodeJS.Signals): Promise<void
 async function endAll(): Promise<void> {
   if (ending) return;
   ending = true;
-  for (const { process: child, endSignal } of children.reverse()) await end(child, endSignal);
+  for (const child of children.reverse()) await end(child);
   if (folder !== undefined) await rm(folder, { recursive: true, force: true });
   process.exit();
 }
