@@ -3,7 +3,7 @@ import type { WatchEvent } from './client.ts';
 import { isLater, versionOf } from './resource-version.ts';
 import type { Store } from './store.ts';
 
-/** Name of an index → the values under which an object is found there. */
+/** Name of an index → the values under which an object is found there. Must not throw, nor depend on anything else. */
 export type Indexes<T> = Readonly<Record<string, (object: T) => readonly string[]>>;
 
 export type ChangeKind = 'added' | 'changed' | 'deleted';

@@ -125,7 +125,10 @@ function onWatchEnd<T>(state: State<T> & Watching, moment: Moment): State<T> {
   return short ? wait(state.retry, state, moment) : watch(state.retry, state, moment);
 }
 
-/** A version that is too old calls for a list at once, unless it is the list's own: that would go round and round. */
+/**
+ * A version that is too old calls for a list at once, unless it is the list's own: that would go round and round.
+ * Silence is a failure like any other: after 90 s of it, a delay of less than a second does not matter.
+ */
 function onWatchFailure<T>(state: State<T> & Watching, error: unknown, moment: Moment): State<T> {
   if (!(error instanceof GoneError)) return wait(state.retry, state, moment);
   return state.fresh ? wait(state.retry, 'list', moment) : list(state.retry);
