@@ -9,7 +9,6 @@ import type { Store } from '../kube/store.ts';
 import type { Outcome } from '../kube/work-queue.ts';
 import { type Clock, toTimestamp } from '../lib/clock.ts';
 import { parseDuration } from '../lib/duration.ts';
-import { createArgs } from '../workflow/args.ts';
 import { type Plan, planWorkflow } from '../workflow/plan.ts';
 import type { RecordEvent, ToolRef } from '../workflow/ports.ts';
 import { findRevision, revisionOf } from './revisions.ts';
@@ -89,13 +88,6 @@ async function takeUp(
     await fail(deps, execution, source.reason, source.message, signal);
     return 'done';
   }
-  if (execution.status === undefined) {
-    const parsed = createArgs(source.argSpecs).parse(execution.spec.args ?? {});
-    if (!parsed.ok) {
-      await fail(deps, execution, 'InvalidArguments', parsed.faults.join('\n'), signal);
-      return 'done';
-    }
-  }
   const connecting = deps.clock.now() - deps.startedAt < CONNECT_WAIT_MS;
   const { namespace = '' } = execution.metadata;
   if (connecting && source.plan.tools.some((tool) => deps.missing(namespace, tool) !== undefined)) {
@@ -108,7 +100,6 @@ async function takeUp(
 interface PlanSource {
   readonly plan: Plan;
   readonly revision: string;
-  readonly argSpecs: Workflow['spec']['args'];
 }
 
 type Failure = { readonly reason: ExecutionReason; readonly message: string };
@@ -124,7 +115,7 @@ async function findPlan(
   if (pinned !== undefined) return planOfRevision(deps, namespace, name, pinned, signal);
 
   const tool = deps.catalog.toolOf(namespace, name) as WorkflowTool | undefined;
-  if (tool !== undefined) return { plan: tool.plan, revision: tool.revision, argSpecs: tool.argSpecs };
+  if (tool !== undefined) return { plan: tool.plan, revision: tool.revision };
   const workflow = deps.workflows.get(namespace, name);
   const accepted = workflow?.status?.conditions?.find(({ type }) => type === 'Accepted');
   if (workflow !== undefined && accepted?.observedGeneration !== workflow.metadata.generation) return 'wait';
@@ -149,9 +140,8 @@ async function planOfRevision(
       message: `the ControllerRevision "${revision}" that this run follows is gone`,
     };
   }
-  const { spec } = kept.data;
-  const planned = planWorkflow(workflow, spec);
-  if ('plan' in planned) return { plan: planned.plan, revision, argSpecs: spec.args };
+  const planned = planWorkflow(workflow, kept.data.spec);
+  if ('plan' in planned) return { plan: planned.plan, revision };
   const [fault] = planned.checks;
   return { reason: 'InvalidWorkflow', message: `revision "${revision}": ${fault?.path}: ${fault?.message}` };
 }

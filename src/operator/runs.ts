@@ -15,9 +15,11 @@ import { describeError } from '../lib/errors.ts';
 import type { IdSource } from '../lib/ids.ts';
 import type { Logger } from '../lib/log.ts';
 import type { Run, Runs, StartRequest } from '../mcp/ports.ts';
-import { type Drive, drive, firstStepAnnotation } from '../workflow/executor.ts';
+import { type Drive, type DriveOptions, drive, firstStepAnnotation } from '../workflow/executor.ts';
 import type { Plan } from '../workflow/plan.ts';
-import type { Progress, RecordEvent, ToolCaller } from '../workflow/ports.ts';
+import type { RecordEvent, ToolCaller } from '../workflow/ports.ts';
+import { RunLostError } from '../workflow/recorder.ts';
+import { DEFAULT_LIMITS } from '../workflow/run.ts';
 import type { RunStore } from './execution-store.ts';
 import type { WorkflowTool } from './workflow-tool.ts';
 
@@ -66,13 +68,19 @@ export class ActiveRuns implements Runs {
       spec: { workflow, args, requestedBy: { subject, via: 'mcp' } },
     };
     const created = store.create(execution, this.#signal);
-    const { ended } = this.#drive(execution, plan, created, onProgress);
+    const { ended } = this.#drive({
+      execution,
+      plan,
+      revision,
+      created,
+      ...(onProgress !== undefined && { onProgress }),
+    });
     return { id: execution.metadata.name, created, ended };
   }
 
   /** Takes up a run that nobody here drives: one that kubectl created, or that a dead replica left. */
-  resume(execution: WorkflowExecution, plan: Plan): void {
-    this.#drive(execution, plan, Promise.resolve(execution));
+  resume(execution: WorkflowExecution, plan: Plan, revision: string): void {
+    this.#drive({ execution, plan, revision, created: Promise.resolve(execution) });
   }
 
   /** The run as this replica drives it; undefined when it does not. */
@@ -112,28 +120,20 @@ export class ActiveRuns implements Runs {
     await Promise.allSettled(runs.map((run) => run.recorded));
   }
 
-  #drive(
-    execution: WorkflowExecution,
-    plan: Plan,
-    created: Promise<WorkflowExecution>,
-    onProgress?: (progress: Progress) => void,
-  ): Drive {
+  #drive(parts: Omit<DriveOptions, 'deps'>): Drive {
     const { store, tools, clock, log, runner, recordEvent } = this.#deps;
-    const key = keyOf(execution);
-    const deps = { tools, store, clock, log: log.child({ execution: key }), runner, recordEvent };
-    const run = drive(
-      { execution, plan, created, deps, ...(onProgress !== undefined && { onProgress }) },
-      this.#signal,
-    );
+    const key = keyOf(parts.execution);
+    const limits = DEFAULT_LIMITS;
+    const deps = { tools, store, clock, log: log.child({ execution: key }), runner, recordEvent, limits };
+    const run = drive({ ...parts, deps }, this.#signal);
     this.#active.set(key, run);
     // The last status is in the store by then (RunStore observes it), so no reconcile takes the run up again.
     run.recorded
       .catch((error: unknown) => {
-        if (!this.#signal.aborted)
-          log.error({ execution: key, error: describeError(error) }, 'run ended without a record');
+        if (error instanceof RunLostError) log.info({ execution: key, why: error.why }, 'run is driven here no longer');
+        else log.error({ execution: key, error: describeError(error) }, 'run ended without a record');
       })
       .finally(() => this.#active.delete(key));
-    run.ended.catch(() => {}); // whoever asked for it hears of it
     return run;
   }
 }

@@ -1,14 +1,12 @@
 import { DEFAULTS } from '../api/constants.ts';
-import { toolNameOf, type Workflow, type WorkflowSpec } from '../api/workflow.ts';
+import { toolNameOf, type Workflow } from '../api/workflow.ts';
 import type { CatalogTool } from '../mcp/ports.ts';
-import { createArgs } from '../workflow/args.ts';
 import type { Plan } from '../workflow/plan.ts';
 import type { ToolRef } from '../workflow/ports.ts';
 
 /** A listed tool, and what starting a run of it takes. */
 export interface WorkflowTool extends CatalogTool {
   readonly plan: Plan;
-  readonly argSpecs: WorkflowSpec['args'];
   readonly revision: string;
   /** Of the Workflow object: one that was deleted and made again is another. */
   readonly uid: string | undefined;
@@ -24,7 +22,6 @@ export interface ToolParts {
 export function createTool({ workflow, revision, plan, missing }: ToolParts): WorkflowTool {
   const { name, namespace = '', uid } = workflow.metadata;
   const { title, description, annotations, taskBehavior = DEFAULTS.taskBehavior } = workflow.spec;
-  const args = createArgs(workflow.spec.args);
   return {
     name: toolNameOf(workflow),
     namespace,
@@ -32,10 +29,9 @@ export function createTool({ workflow, revision, plan, missing }: ToolParts): Wo
     ...(title !== undefined && { title }),
     ...(description !== undefined && { description }),
     ...(annotations !== undefined && { annotations }),
-    inputSchema: args.inputSchema,
+    inputSchema: plan.args.inputSchema,
     taskBehavior,
     plan,
-    argSpecs: workflow.spec.args,
     revision,
     uid,
     /** Asked at each call: what was there at the last reconcile may be gone (field case 72). */
@@ -43,6 +39,6 @@ export function createTool({ workflow, revision, plan, missing }: ToolParts): Wo
       const faults = new Set(plan.tools.flatMap((tool) => missing(namespace, tool) ?? []));
       return faults.size === 0 ? undefined : [...faults].join('; ');
     },
-    parseArgs: (given) => args.parse(given),
+    parseArgs: (given) => plan.args.parse(given),
   };
 }
