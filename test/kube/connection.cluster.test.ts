@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import { type AddressInfo, connect as connectTcp, type Socket } from 'node:net';
 import { before, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { freePort } from '../../deploy/local/free-port.ts';
@@ -355,4 +358,26 @@ test('a path in the server URL is kept', () =>
     await client.raw('GET', '/readyz').catch((error: KubeError) => assert.equal(error.status, 404));
     assert.equal(proxy.requests[0]?.path, '/k8s/clusters/c-1/readyz');
     await client.close();
+  }));
+
+test('the proxy that a kubeconfig names (proxy-url) is used', () =>
+  withProxy(async (proxy) => {
+    const tunnels: string[] = [];
+    const forward = createServer().on('connect', (request, socket: Socket) => {
+      tunnels.push(request.url ?? '');
+      const target = connectTcp(proxy.relay.port, '127.0.0.1');
+      socket.write('HTTP/1.1 200 OK\r\n\r\n');
+      socket.pipe(target).pipe(socket);
+      for (const each of [socket, target]) each.on('error', () => undefined);
+    });
+    forward.listen(0, '127.0.0.1');
+    await once(forward, 'listening');
+    const proxyUrl = `http://127.0.0.1:${(forward.address() as AddressInfo).port}`;
+    const client = connect({ ...loadCluster({ kubeconfig: proxy.kubeconfigPath }), proxyUrl });
+    await list(client);
+    await list(client);
+    assert.deepEqual(tunnels, [`127.0.0.1:${proxy.relay.port}`]);
+    await client.close();
+    forward.close();
+    await once(forward, 'close');
   }));

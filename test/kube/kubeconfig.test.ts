@@ -101,12 +101,16 @@ test('a context that is not there, or leads nowhere, is named together with thos
   assert.throws(() => loadCluster({ kubeconfig: join(folder, 'missing') }), /missing/);
 });
 
-test('basic authentication, impersonation, CA, server name and client certificate', async () => {
+test('basic authentication, impersonation, proxy, CA, server name and client certificate', async () => {
   const { cert, key } = loopbackCertificates[0];
   const base64 = (text: string): string => Buffer.from(text).toString('base64');
   const path = file(
     kubeconfig({
-      cluster: { 'certificate-authority-data': base64(cert), 'tls-server-name': 'kubernetes' },
+      cluster: {
+        'certificate-authority-data': base64(cert),
+        'tls-server-name': 'kubernetes',
+        'proxy-url': 'http://proxy:3128',
+      },
       user: {
         username: 'u',
         password: 'p',
@@ -116,7 +120,9 @@ test('basic authentication, impersonation, CA, server name and client certificat
       },
     }),
   );
-  const { headers, tls } = await loadCluster({ kubeconfig: path }).credentials();
+  const cluster = loadCluster({ kubeconfig: path });
+  assert.equal(cluster.proxyUrl, 'http://proxy:3128');
+  const { headers, tls } = await cluster.credentials();
   assert.deepEqual(headers, { authorization: `Basic ${base64('u:p')}`, 'impersonate-user': 'alice' });
   assert.deepEqual(tls, {
     ca: Buffer.from(cert),
