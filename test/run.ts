@@ -16,7 +16,8 @@ import { startTestControlPlane } from './support/test-control-plane.ts';
  * run takes too long and when a process is left.
  * Usage: `npx node test/run.ts [--no-cluster] [part of a path …]`
  */
-const RUN_LIMIT_MS = 20 * 60_000;
+const RUN_LIMIT_MS = 15 * 60_000;
+const TEST_LIMIT_MS = 3 * 60_000;
 const LEAVE_MS = 2_000;
 /** What a supervisor takes at most to end its processes. */
 const SUPERVISOR_LEAVE_MS = 15_000;
@@ -81,6 +82,7 @@ async function runFiles(files: readonly string[], signal: AbortSignal): Promise<
   const faults: string[] = [];
   const events = run({
     files,
+    timeout: TEST_LIMIT_MS,
     concurrency: Math.max(2, availableParallelism() - 1),
     signal: AbortSignal.any([signal, limit]),
   });
