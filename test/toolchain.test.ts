@@ -18,3 +18,10 @@ test('what npm runs in this checkout is the pinned node, whatever the machine ha
     'tests were started with another node: use `npm test` or `npx node test/run.ts`',
   );
 });
+
+test('.ci/run runs what the README tells a reader to run', async () => {
+  const script = await readFile(join(ROOT, '.ci', 'run'), 'utf8');
+  const commands = script.split('\n').filter((line) => line.startsWith('npm '));
+  assert.match(await readFile(join(ROOT, 'README.md'), 'utf8'), new RegExp(`^${commands.join(' && ')}( |$)`, 'm'));
+  assert.equal(commands.length, 2);
+});

@@ -22,9 +22,7 @@ async function assertGone(pids: readonly number[], folder: string): Promise<void
 }
 
 /** `npm run cluster`, read up to its last line. */
-async function runMain(
-  t: TestContext,
-): Promise<{
+async function runMain(t: TestContext): Promise<{
   main: ChildProcessByStdio<null, Readable, Readable>;
   pids: number[];
   kubeconfig: string;
