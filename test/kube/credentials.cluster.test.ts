@@ -141,7 +141,6 @@ test('credentials that cannot be read fail the call and the watch as an outage d
     const ca = await readFile(proxy.caFile);
     await list(client);
     await clock.advance(2_000);
-    // A folder in its place cannot be read.
     await writeFile(
       proxy.kubeconfigPath,
       (await readFile(proxy.kubeconfigPath, 'utf8')).replace(proxy.caFile, `${proxy.caFile}.gone`),
