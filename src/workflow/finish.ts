@@ -6,10 +6,10 @@ import type {
   ToolResult,
   WorkflowExecutionStatus,
 } from '../api/workflow-execution.ts';
+import { ExpressionError } from '../expression/errors.ts';
 import { evaluateValue } from '../expression/evaluate.ts';
 import { toTimestamp } from '../lib/clock.ts';
 import { formatDuration } from '../lib/duration.ts';
-import { ensureError } from '../lib/errors.ts';
 import type { JsonValue } from '../lib/json.ts';
 import type { Effect, ReportReason, Run, Transition } from './run.ts';
 import { scopeOf } from './scope.ts';
@@ -108,7 +108,8 @@ function outputOf(run: Run, status: WorkflowExecutionStatus): ToolResult | Failu
   try {
     value = evaluateValue(run.plan.output, scopeOf(run, status));
   } catch (error) {
-    return { reason: 'OutputFailed', message: `the output could not be made: ${ensureError(error).message}` };
+    if (!(error instanceof ExpressionError)) throw error;
+    return { reason: 'OutputFailed', message: `the output could not be made: ${error.message}` };
   }
   const result: ToolResult = { content: [{ type: 'text', text: textOf(value) }], structuredContent: value };
   const bytes = jsonBytes(result);

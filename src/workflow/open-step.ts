@@ -1,7 +1,7 @@
 import type { StepReason, StepStatus, WorkflowExecutionStatus } from '../api/workflow-execution.ts';
+import { ExpressionError } from '../expression/errors.ts';
 import { evaluateCondition, evaluateValue } from '../expression/evaluate.ts';
 import { toTimestamp } from '../lib/clock.ts';
-import { ensureError } from '../lib/errors.ts';
 import type { JsonObject } from '../lib/json.ts';
 import { closed } from './finish.ts';
 import type { PlanStep, ToolStep } from './plan.ts';
@@ -42,8 +42,9 @@ export function openStep(
     if (step.kind === 'sleep') return { record: { ...record, wakeAt: toTimestamp(at + step.ms) } };
     return openTool(run, step, record, evaluateValue(step.args, scope) as JsonObject, at, entry);
   } catch (error) {
+    if (!(error instanceof ExpressionError)) throw error;
     const named = step.kind === 'tool' ? { ...record, tool: toolText(step) } : record;
-    return { record: failed(named, 'ExpressionError', ensureError(error).message, at) };
+    return { record: failed(named, 'ExpressionError', error.message, at) };
   }
 }
 

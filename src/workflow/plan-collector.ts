@@ -1,11 +1,6 @@
 import type { Check } from '../api/workflow.ts';
-import {
-  type CompiledCondition,
-  type CompiledValue,
-  compileCondition,
-  compileValue,
-  ExpressionError,
-} from '../expression/compile.ts';
+import { type CompiledCondition, type CompiledValue, compileCondition, compileValue } from '../expression/compile.ts';
+import { ExpressionError } from '../expression/errors.ts';
 import { references } from '../expression/references.ts';
 import { parseDuration } from '../lib/duration.ts';
 import { ensureError } from '../lib/errors.ts';

@@ -20,7 +20,10 @@ export interface Settled {
   readonly error?: RpcError;
 }
 
-/** The record of a call's outcome. Of its result only what something later reads is kept. */
+/**
+ * The record of a call's outcome. Of its result only what something later reads is kept.
+ * @param status whose values are those that are still read after this step
+ */
 export function settle(
   step: ToolStep,
   running: StepStatus,

@@ -147,7 +147,8 @@ function onOutcome(
   if (running === undefined || planned.kind !== 'tool') return nothing(state);
   // Given up because the runner leaves: the record goes on saying that it runs, and the next runner deals with that.
   if (outcome.kind === 'aborted' && state.stopping && state.cancelBy === undefined) return nothing(state);
-  const settled = settle(planned, running, outcome, status, run.limits, at);
+  const steps = unreadDropped(run.plan, status.steps ?? [], planned.index);
+  const settled = settle(planned, running, outcome, { ...status, steps }, run.limits, at);
   return conclude(run, { ...state, status }, planned, settled, at);
 }
 

@@ -11,6 +11,8 @@ export interface ScriptedTool {
   /** How long it takes; Infinity: until it is cancelled. Default 0. */
   readonly takesMs?: number;
   readonly outcome?: ToolOutcome;
+  /** Answers in its own time, also when the call is aborted. */
+  readonly stubborn?: true;
   /** Instead of `outcome`: made of the call. */
   readonly answer?: (call: ToolCall) => ToolResult;
 }
@@ -140,7 +142,7 @@ export class ScriptedWorld {
     try {
       if (takesMs === Infinity)
         await new Promise((_, reject) => signal.addEventListener('abort', reject, { once: true }));
-      else if (takesMs > 0) await this.#clock.sleep(takesMs, signal);
+      else if (takesMs > 0) await this.#clock.sleep(takesMs, tool.stubborn ? new AbortController().signal : signal);
     } catch {
       return { kind: 'aborted' };
     }
