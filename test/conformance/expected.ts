@@ -58,7 +58,7 @@ export const EXPECTED: Readonly<Record<string, Expectation>> = {
   'tools-call-error': pass(2),
   'tools-call-with-progress': pass(2),
   'server-sse-multiple-streams': pass(1),
-  'dns-rebinding-protection': pass(3),
+  'dns-rebinding-protection': pass(2),
   'http-header-validation': pass(14),
 
   caching: fail(
