@@ -9,7 +9,7 @@ import type { Fault } from './connection-state.ts';
 import { paramHeaders } from './param-headers.ts';
 
 /** How long a call waits for a server that is not connected. */
-const PATIENCE_MS = 2_000;
+export const PATIENCE_MS = 2_000;
 
 /** What JSON-RPC calls an internal error: the upstream answered, with what no one asked for. */
 const UNSUPPORTED_ANSWER = -32603;

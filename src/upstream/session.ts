@@ -157,13 +157,12 @@ export class Session {
   }
 
   async #close(): Promise<void> {
-    const { transport, release, clock } = this.#options;
+    const { transport, release } = this.#options;
     this.#lifetime.abort();
     this.#lane.fail(failure('broken', 'ConnectionClosed', 'was disconnected before it answered'));
     if (transport instanceof StreamableHTTPClientTransport) {
       // A 2025-era server would keep the session for as long as it runs.
-      const bye = transport.terminateSession().catch(() => {});
-      await Promise.race([bye, clock.sleep(BYE_MS, AbortSignal.timeout(BYE_MS)).catch(() => {})]);
+      await abortable(transport.terminateSession(), AbortSignal.timeout(BYE_MS)).catch(() => {});
     }
     await this.#client.close().catch(() => {});
     await release();

@@ -1,9 +1,10 @@
 import type { MCPServer } from '../api/mcp-server.ts';
 import { keyOf, splitKey } from '../api/object.ts';
+import { withTimeout } from '../lib/abort.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Logger } from '../lib/log.ts';
 import type { ToolCaller, ToolRef } from '../workflow/ports.ts';
-import { callTool } from './call.ts';
+import { callTool, PATIENCE_MS } from './call.ts';
 import { Connection, type UpstreamStatus } from './connection.ts';
 import type { ResolveSecret } from './named-values.ts';
 
@@ -31,6 +32,11 @@ export interface Upstreams {
   readonly caller: ToolCaller;
   /** Why `tool` cannot be called now, naming server or tool; fit for a client. Undefined when it can. */
   missing(namespace: string, tool: ToolRef): string | undefined;
+  /**
+   * As `missing`, when a call is there that needs these tools: servers that are not connected are tried at once and waited
+   * for, two seconds at most. Gives the first fault.
+   */
+  reach(namespace: string, tools: readonly ToolRef[], signal: AbortSignal): Promise<string | undefined>;
   /** After the abort of the signal: resolves when every connection is closed and every process has ended. */
   readonly done: Promise<void>;
 }
@@ -49,6 +55,13 @@ export function startUpstreams(options: UpstreamsOptions, signal: AbortSignal): 
     connections.delete(key);
     const stopped = connection.stop().finally(() => stopping.delete(stopped));
     stopping.add(stopped);
+  };
+  const missing = (namespace: string, { server, tool }: ToolRef): string | undefined => {
+    const connection = find(namespace, server);
+    if (connection === undefined) return `MCPServer "${server}" does not exist`;
+    const { fault } = connection;
+    if (fault !== undefined) return `MCPServer "${server}" ${fault.message}`;
+    return connection.tool(tool) === undefined ? `MCPServer "${server}" has no tool "${tool}"` : undefined;
   };
   const { promise: done, resolve } = Promise.withResolvers<void>();
   const stopAll = (): void => {
@@ -91,12 +104,12 @@ export function startUpstreams(options: UpstreamsOptions, signal: AbortSignal): 
         return { kind: 'unavailable', message };
       },
     },
-    missing(namespace, { server, tool }) {
-      const connection = find(namespace, server);
-      if (connection === undefined) return `MCPServer "${server}" does not exist`;
-      const { fault } = connection;
-      if (fault !== undefined) return `MCPServer "${server}" ${fault.message}`;
-      return connection.tool(tool) === undefined ? `MCPServer "${server}" has no tool "${tool}"` : undefined;
+    missing,
+    async reach(namespace, tools, stop) {
+      const patience = withTimeout(stop, PATIENCE_MS);
+      await Promise.all(tools.map(({ server }) => find(namespace, server)?.session(patience.signal)));
+      patience.clear();
+      return tools.map((tool) => missing(namespace, tool)).find((fault) => fault !== undefined);
     },
     done,
   };

@@ -20,6 +20,7 @@ export interface TestUpstreams {
   remove(name: string): void;
   status(name: string): UpstreamStatus;
   missing(server: string, tool: string): string | undefined;
+  reach(server: string, tool: string): Promise<string | undefined>;
   /** Resolves with the first status that `matches`; default: one that is ready. */
   until(name: string, matches?: (status: UpstreamStatus) => boolean): Promise<UpstreamStatus>;
   call(tool: `${string}/${string}`, args?: JsonObject, more?: CallOptions): Promise<ToolOutcome>;
@@ -65,6 +66,7 @@ export function testUpstreams(t: TestContext, options: Partial<UpstreamsOptions>
     remove: (name) => upstreams.remove(`${NAMESPACE}/${name}`),
     status,
     missing: (server, tool) => upstreams.missing(NAMESPACE, { server, tool }),
+    reach: (server, tool) => upstreams.reach(NAMESPACE, [{ server, tool }], new AbortController().signal),
     async until(name, matches = ({ ready }) => ready.status === 'True') {
       while (!matches(status(name))) await changed.promise;
       return status(name);
