@@ -2,10 +2,10 @@ import { DEFAULTS } from '../api/constants.ts';
 import type { MCPServerSpec } from '../api/mcp-server.ts';
 import { abortable, withTimeout } from '../lib/abort.ts';
 import type { Clock } from '../lib/clock.ts';
-import { formatDuration, parseDuration } from '../lib/duration.ts';
+import { parseDuration } from '../lib/duration.ts';
 import type { Logger } from '../lib/log.ts';
 import type { Fault } from './connection-state.ts';
-import { failureOf } from './failure.ts';
+import { failureOf, notResponding } from './failure.ts';
 import type { Answer } from './lane.ts';
 import type { ResolveSecret } from './named-values.ts';
 import { Session } from './session.ts';
@@ -58,7 +58,7 @@ export async function attemptSession(
   } catch (error) {
     await session?.close();
     const isLate = bound.signal.aborted;
-    return { kind: 'failed', fault: isLate ? notResponding(timeoutMs) : faultOf(error) };
+    return { kind: 'failed', fault: isLate ? notResponding(timeoutMs).fault : faultOf(error) };
   } finally {
     bound.clear();
   }
@@ -82,10 +82,6 @@ async function open(
     },
     signal,
   );
-}
-
-export function notResponding(timeoutMs: number): Fault {
-  return { reason: 'NotResponding', message: `has not answered for ${formatDuration(timeoutMs)}` };
 }
 
 function faultOf(error: unknown): Fault {

@@ -134,7 +134,7 @@ export class Connection {
     const before = this.#state;
     const { state, effects } = step(before, input, this.#options.clock.now(), Math.random());
     this.#state = state;
-    if ('fault' in input) this.#note(input.fault);
+    if ('fault' in input && this.fault !== undefined) this.#note(input.fault);
     for (const effect of effects) this.#perform(effect);
     if (state === before) return;
     const changed = this.#changed;

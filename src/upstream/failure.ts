@@ -1,6 +1,7 @@
 import { SdkHttpError } from '@modelcontextprotocol/client';
 import type { RpcError } from '../api/workflow-execution.ts';
 import { ConnectError } from '../kube/agent.ts';
+import { formatDuration } from '../lib/duration.ts';
 import { describeError } from '../lib/errors.ts';
 import { isJsonObject, type JsonValue } from '../lib/json.ts';
 import type { Fault } from './connection-state.ts';
@@ -79,6 +80,10 @@ function failureOfStatus(status: number, text: string, hasSession: boolean): Fai
 
 export function failure(nature: Failure['nature'], reason: string, message: string, detail?: string): Failure {
   return { nature, fault: { reason, message, ...(detail !== undefined && { detail }) } };
+}
+
+export function notResponding(timeoutMs: number): Failure {
+  return failure('broken', 'NotResponding', `has not answered for ${formatDuration(timeoutMs)}`);
 }
 
 function isSpawnError(error: Error): boolean {

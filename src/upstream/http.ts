@@ -84,7 +84,6 @@ function createAgent(connectTimeoutMs: number): Agent {
   });
 }
 
-/** The protocol's own headers win over those of the spec. */
 function merged(own: Record<string, string>, protocol: RequestInit['headers']): Headers {
   const headers = new Headers(own);
   for (const [name, value] of new Headers(protocol as Record<string, string>)) headers.set(name, value);

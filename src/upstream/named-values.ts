@@ -9,6 +9,9 @@ export class ValueError extends Error {
   override name = 'ValueError';
 }
 
+/** Set by the protocol or the connection; a value of the spec's would be overruled or break them. */
+const RESERVED = /^(mcp-.*|accept|content-type|content-length|last-event-id|connection|transfer-encoding)$/i;
+
 /** Headers or variables with the values that stand in Secrets. @throws ValueError */
 export async function resolveValues(
   values: readonly NamedValue[],
@@ -35,6 +38,7 @@ export async function resolveHeaders(
 ): Promise<Record<string, string>> {
   const resolved = await resolveValues(values, namespace, resolveSecret);
   const entries = Object.entries(resolved).map(([name, value]): [string, string] => {
+    if (RESERVED.test(name)) throw new ValueError(`header ${name} belongs to the protocol and cannot be set`);
     const trimmed = value.trim();
     // Told here, since the error of the HTTP client would print the value.
     if (!/^[\t\x20-\x7e\x80-\xff]*$/.test(trimmed)) {

@@ -6,7 +6,7 @@ import type { Clock } from '../lib/clock.ts';
 import { describeError } from '../lib/errors.ts';
 import { isJsonObject, type JsonObject } from '../lib/json.ts';
 import type { Logger } from '../lib/log.ts';
-import { type Failure, failure } from './failure.ts';
+import { type Failure, failure, notResponding } from './failure.ts';
 import { type Answer, Lane, type LaneRequest, tooLarge } from './lane.ts';
 import { listTools, type ToolList } from './tool-list.ts';
 
@@ -137,9 +137,7 @@ export class Session {
     const { timeoutMs } = this.#options;
     const signal = AbortSignal.any([this.#lifetime.signal, AbortSignal.timeout(timeoutMs)]);
     const answer = await this.#lane.request({ method: this.#isModern ? 'server/discover' : 'ping' }, signal);
-    if (answer.kind === 'aborted') {
-      return failure('broken', 'NotResponding', `has not answered for ${Math.round(timeoutMs / 1_000)} s`);
-    }
+    if (answer.kind === 'aborted') return notResponding(timeoutMs);
     return answer.kind === 'failure' && answer.failure.nature !== 'busy' ? answer.failure : undefined;
   }
 

@@ -153,7 +153,6 @@ for (const era of ['modern', '2025'] as const) {
     const headers = [
       { name: 'X-Team', value: 'a' },
       { name: 'Authorization', secretRef: { name: 'creds', key: 'token' } },
-      { name: 'Mcp-Session-Id', value: 'forged' },
     ];
     up.set('s', http(server.url, { headers }));
     assert.equal(textOf(await up.call('s/echo')), 'here');
@@ -199,6 +198,13 @@ test('a redirect to another origin is not followed, and is shown no header', asy
   up.set('s', http(server.url, { headers: [{ name: 'Authorization', value: 'Bearer secret' }] }));
   await up.until('s', ({ ready }) => ready.reason === 'RequestRefused');
   assert.deepEqual(seen, []);
+});
+
+test('a header that belongs to the protocol is refused', async (t) => {
+  const up = testUpstreams(t);
+  up.set('s', http('http://127.0.0.1:1/mcp', { headers: [{ name: 'Mcp-Session-Id', value: 'x' }] }));
+  const { ready } = await up.until('s', (status) => status.ready.reason === 'InvalidValue');
+  assert.match(ready.message, /header Mcp-Session-Id belongs to the protocol/);
 });
 
 test('stdio is not run where it is not allowed', async (t) => {
