@@ -49,8 +49,8 @@ export async function setUp(
     say(controlPlane ? `a Kubernetes API server runs at ${controlPlane.url}` : `using the cluster of ${kubeconfig}`);
 
     await applyManifests(admin, [join(ROOT, 'crds')], signal);
-    for (const file of ['namespace.yaml', 'rbac.yaml'])
-      await kubectl(['apply', '--server-side', '-f', join(ROOT, 'deploy/base', file)]);
+    const rights = ['namespace.yaml', 'rbac.yaml'].map((file) => join(ROOT, 'deploy/base', file));
+    await applyManifests(admin, rights, signal);
     await kubectl(['apply', '-f', '-'], `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"${namespace}"}}`);
     say('the CRDs and the operator’s rights (deploy/base) are applied');
 

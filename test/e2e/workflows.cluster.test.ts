@@ -20,7 +20,7 @@ test('a Workflow that names what is not there says which, and becomes Ready by i
     { id: 'a', tool: 'late/echo' },
     { id: 'b', tool: 'up/nothing' },
   ];
-  const missing = await scene.workflow('waiting', { steps }, 'Ready=False');
+  const missing = await scene.workflow('waiting', { taskBehavior: 'never', steps }, 'Ready=False');
   const [message] =
     missing.status?.conditions?.flatMap(({ type, message }) => (type === 'Ready' ? [message] : [])) ?? [];
   assert.match(message ?? '', /late/);
@@ -33,7 +33,7 @@ test('a Workflow that names what is not there says which, and becomes Ready by i
   const late = await startUpstream({ tools: echo });
   await scene.kubectl(['apply', '-f', '-'], JSON.stringify(mcpServer('late', late.url)));
   await scene.upstream.setTools({ ...echo, nothing: { handler: () => 'something' } });
-  await scene.workflow('waiting', { steps });
+  await scene.workflow('waiting', { taskBehavior: 'never', steps });
   const server = JSON.parse(await scene.kubectl(['get', 'mcps', 'late', '-o', 'json'])) as MCPServer;
   assert.equal(server.status?.serverInfo?.name, 'scripted');
   assert.deepEqual(
@@ -44,9 +44,9 @@ test('a Workflow that names what is not there says which, and becomes Ready by i
   await late.close();
   const failed = await scene.host.call('workflow_waiting', {});
   assert.ok('result' in failed && failed.result.isError);
-  await scene.workflow('waiting', { steps }, 'Ready=False');
+  await scene.workflow('waiting', { taskBehavior: 'never', steps }, 'Ready=False');
   const again = await startUpstream({ tools: echo, port: late.port });
-  await scene.workflow('waiting', { steps });
+  await scene.workflow('waiting', { taskBehavior: 'never', steps });
   await again.close();
   await scene.kubectl(['delete', 'wf', 'waiting']);
 });
