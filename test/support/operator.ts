@@ -53,10 +53,11 @@ export async function startOperatorProcess(options: OperatorProcessOptions): Pro
   const gone = once(child, 'exit', { signal: over }).then(([code]) => {
     throw new Error(`the operator ended with ${code}: ${JSON.stringify(logs.slice(-5), undefined, 1)}`);
   });
-  const [{ url, healthUrl }] = (await Promise.race([Promise.all([listening, ready ? isReady : {}]), gone])) as [
-    Record<string, unknown>,
-    unknown,
-  ];
+  const up = Promise.race([Promise.all([listening, ready ? isReady : {}]), gone]);
+  const [{ url, healthUrl }] = await up.catch((error: unknown) => {
+    child.kill('SIGKILL'); // too slow to start: nothing of it is left
+    throw error;
+  });
   gone.catch(() => {});
   return {
     url: String(url),
