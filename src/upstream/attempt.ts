@@ -21,6 +21,7 @@ export interface AttemptOptions {
   /** Of one answer. */
   readonly limitBytes: number;
   readonly onToolsChanged: (session: Session) => void;
+  readonly onTrouble: (session: Session) => void;
   readonly onClosed: (session: Session) => void;
   readonly clock: Clock;
   readonly log: Logger;

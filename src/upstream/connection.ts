@@ -22,7 +22,7 @@ export type UpstreamStatus = Omit<MCPServerStatus, 'observedGeneration' | 'condi
   readonly ready: Pick<Condition, 'status' | 'reason' | 'message'>;
 };
 
-export interface ConnectionOptions extends Omit<AttemptOptions, 'onToolsChanged' | 'onClosed'> {
+export interface ConnectionOptions extends Omit<AttemptOptions, 'onToolsChanged' | 'onTrouble' | 'onClosed'> {
   readonly allowStdio: boolean;
   /** `status` is another than before. */
   readonly onChange: () => void;
@@ -194,6 +194,7 @@ export class Connection {
       {
         ...this.#options,
         onToolsChanged: (session) => session === this.#session && void this.#relist(),
+        onTrouble: (session) => session === this.#session && this.#feed({ type: 'suspected' }),
         onClosed: (session) =>
           this.observe(session, { nature: 'unreachable', fault: { reason: 'ConnectionClosed', message: 'has ended' } }),
       },

@@ -14,8 +14,8 @@ export interface Exchange {
   broken(): void;
 }
 
-/** Set around each request of a lane; requests of the SDK's own have none. */
-export const currentExchange = new AsyncLocalStorage<Exchange>();
+/** Set around each request of a lane, for whatever is done on its behalf; requests of the SDK's own have none. */
+export const currentExchange = new AsyncLocalStorage<Exchange | undefined>();
 
 /** An answer, or one event of a stream, was above the limit. */
 export class TooLargeError extends Error {

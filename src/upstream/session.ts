@@ -7,6 +7,7 @@ import { describeError } from '../lib/errors.ts';
 import { isJsonObject, type JsonObject } from '../lib/json.ts';
 import type { Logger } from '../lib/log.ts';
 import { type Failure, failure, notResponding } from './failure.ts';
+import { currentExchange } from './http.ts';
 import { type Answer, Lane, type LaneRequest, tooLarge } from './lane.ts';
 import { listTools, type ToolList } from './tool-list.ts';
 
@@ -26,6 +27,8 @@ export interface SessionOptions {
   readonly limitBytes: number;
   /** The server says that its tools changed, or may have said so while we could not hear it. */
   readonly onToolsChanged: (session: Session) => void;
+  /** Something broke, which may mean that the server is gone. */
+  readonly onTrouble: (session: Session) => void;
   /** The transport is gone: its process ended. */
   readonly onClosed: (session: Session) => void;
   readonly clock: Clock;
@@ -71,7 +74,12 @@ export class Session {
   }
 
   /** @throws whatever the SDK or undici throw; the signal's reason when that aborts. Then nothing is left behind. */
-  static async open(options: SessionOptions, signal: AbortSignal): Promise<Session> {
+  static open(options: SessionOptions, signal: AbortSignal): Promise<Session> {
+    // What runs for as long as the session does belongs to no call, not even to the one that made us connect.
+    return currentExchange.run(undefined, () => Session.#open(options, signal));
+  }
+
+  static async #open(options: SessionOptions, signal: AbortSignal): Promise<Session> {
     const { transport, clientInfo, timeoutMs, eraTimeoutMs, limitBytes, log } = options;
     const client = new Client(clientInfo, {
       versionNegotiation: { mode: 'auto', probe: { timeoutMs: eraTimeoutMs } },
@@ -109,6 +117,7 @@ export class Session {
       log.debug({ error: describeError(error) }, 'upstream transport');
       // Over stdio there is no telling which answer it was; the SDK ends the process after it.
       if (error.message.startsWith('ReadBuffer exceeded')) lane.fail(tooLarge(limitBytes));
+      if (!lifetime.signal.aborted && session !== undefined) options.onTrouble(session);
     };
     client.onclose = () => {
       lane.fail(failure('broken', 'ConnectionClosed', 'ended before it answered'));
@@ -167,7 +176,7 @@ export class Session {
   }
 
   async #listen(hears: () => void): Promise<void> {
-    const { clock, timeoutMs, onToolsChanged, log } = this.#options;
+    const { clock, timeoutMs, onToolsChanged, onTrouble, log } = this.#options;
     const { signal } = this.#lifetime;
     let isFirst = true;
     for (let failures = 0; !signal.aborted; failures += 1) {
@@ -178,6 +187,7 @@ export class Session {
         if (!isFirst) onToolsChanged(this);
         isFirst = false;
         await abortable(subscription.closed, signal);
+        onTrouble(this);
       } catch (error) {
         if (!signal.aborted) log.debug({ error: describeError(error) }, 'cannot listen for changes of the tools');
       }

@@ -48,7 +48,7 @@ async function openHttp(options: TransportOptions): Promise<OpenTransport> {
     // The stream on which a 2025-era server speaks unasked is kept up for as long as the session is. A timer of the
     // SDK's own would hold up the end of the process.
     reconnectionOptions: {
-      initialReconnectionDelay: 500,
+      initialReconnectionDelay: 1_000,
       maxReconnectionDelay: 30_000,
       reconnectionDelayGrowFactor: 2,
       maxRetries: Number.MAX_SAFE_INTEGER,

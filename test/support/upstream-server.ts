@@ -26,6 +26,8 @@ export interface UpstreamServer {
   readonly requests: readonly UpstreamRequest[];
   /** Resolves with call number `n` (1 for the first) of `tool` once it is there. */
   called(tool: string, n?: number): Promise<UpstreamCall>;
+  /** Resolves when somebody has a stream on which it is told of changes. */
+  listening(): Promise<void>;
   /** Replaces the tools, and tells those who listen. */
   setTools(tools: Record<string, UpstreamTool>): Promise<void>;
   /** Looks at each request before MCP does; one for which it gives `true` is answered (or left hanging) by it. */
@@ -104,6 +106,7 @@ export async function startUpstream(options: UpstreamOptions = {}): Promise<Upst
   const calls: UpstreamCall[] = [];
   const requests: UpstreamRequest[] = [];
   const waiters = new Set<() => void>();
+  let streams = 0;
   const script: Script = {
     list: (cursor) => listPage(tools, cursor, pageSize),
     async call(name, args, context, wantsProgress) {
@@ -126,7 +129,17 @@ export async function startUpstream(options: UpstreamOptions = {}): Promise<Upst
     const body = text === '' ? undefined : JSON.parse(text);
     const seen: UpstreamRequest = { method: request.method ?? '', headers: request.headers, body };
     requests.push(seen);
-    if (upstream.intercept?.(seen, response) !== true) await mcp.handle(request, response, body);
+    if (upstream.intercept?.(seen, response) === true) return;
+    if (request.method === 'GET' || body?.method === 'subscriptions/listen') {
+      // Whoever is answered with headers hears what comes from then on.
+      const writeHead = response.writeHead.bind(response) as (...args: unknown[]) => ServerResponse;
+      response.writeHead = (...args: unknown[]) => {
+        streams += 1;
+        for (const wake of waiters) wake();
+        return writeHead(...args);
+      };
+    }
+    await mcp.handle(request, response, body);
   };
   // Longer than any test: an idle connection is never what fails.
   http.keepAliveTimeout = 60_000;
@@ -144,14 +157,14 @@ export async function startUpstream(options: UpstreamOptions = {}): Promise<Upst
       for (;;) {
         const call = calls.filter((each) => each.tool === tool)[n - 1];
         if (call !== undefined) return call;
-        const { promise, resolve } = Promise.withResolvers<void>();
-        waiters.add(resolve);
-        await promise;
-        waiters.delete(resolve);
+        await next(waiters);
       }
     },
-    async setTools(next) {
-      tools = next;
+    async listening() {
+      while (streams === 0) await next(waiters);
+    },
+    async setTools(replacement) {
+      tools = replacement;
       await mcp.toolsChanged();
     },
     forgetSessions: () => mcp.forgetSessions(),
@@ -280,6 +293,14 @@ function legacyEndpoint(script: Script, capabilities: Record<string, unknown>): 
     },
     forgetSessions: () => sessions.clear(),
   };
+}
+
+/** Resolves with the next call or stream. */
+async function next(waiters: Set<() => void>): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  waiters.add(resolve);
+  await promise;
+  waiters.delete(resolve);
 }
 
 async function readText(request: IncomingMessage): Promise<string> {

@@ -17,7 +17,7 @@ for (const era of ['modern', '2025'] as const) {
     const up = testUpstreams(t);
     up.set('s', server.url);
     const before = await up.until('s');
-    await listens(server, era);
+    await server.listening();
     await server.setTools({
       a: { ...echo, description: 'new words' },
       b: { ...echo, annotations: { readOnlyHint: true } },
@@ -128,12 +128,6 @@ test('arguments that a tool wants in headers are sent there too', async (t) => {
   assert.equal(headers?.['mcp-param-region'], `=?base64?${Buffer.from('Zürich').toString('base64')}?=`);
   assert.equal(headers?.['mcp-param-size'], '7');
 });
-
-/** Waits until the server has the stream on which it tells of changes. */
-async function listens(server: UpstreamServer, era: 'modern' | '2025'): Promise<void> {
-  if (era === '2025') await eventually(() => assert.ok(server.requests.some(({ method }) => method === 'GET')));
-  else assert.equal(count(server, 'subscriptions/listen'), 1, 'listens before it reads the list');
-}
 
 function count(server: UpstreamServer, method: string): number {
   return server.requests.filter(({ body }) => body?.method === method).length;

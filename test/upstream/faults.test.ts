@@ -91,6 +91,18 @@ for (const era of ERAS) {
     );
   });
 
+  test(`${era}: a server that dies while nobody calls it is noticed by the stream that breaks`, async (t) => {
+    const server = await startUpstream({ era, tools: { echo } });
+    t.after(() => server.close());
+    const up = testUpstreams(t);
+    up.set('s', server.url);
+    await up.until('s');
+    await server.listening();
+    await server.close();
+    const { ready } = await up.until('s', (status) => status.ready.status === 'False');
+    assert.equal(ready.reason, 'ConnectionFailed');
+  });
+
   test(`field case 23 (B): ${era}: a server that is slow to answer delays nobody else`, async (t) => {
     const slow = await startUpstream({ era, tools: { echo } });
     const held: (() => void)[] = [];
