@@ -4,8 +4,6 @@ import { LIMITS } from './limits.ts';
 import { createProgram, type Program } from './program.ts';
 import { scanTemplate, type Template } from './scan.ts';
 
-export { ExpressionError };
-
 /** One expression, ready to be evaluated. Immutable; any number of runs may share it. */
 export interface Expression {
   readonly kind: 'expression';
@@ -17,9 +15,14 @@ export interface Expression {
   readonly program: Program;
 }
 
+interface Constant {
+  readonly kind: 'constant';
+  readonly value: JsonValue;
+}
+
 /** JSON whose texts hold expressions. What holds none is one constant. */
 export type CompiledValue =
-  | { readonly kind: 'constant'; readonly value: JsonValue }
+  | Constant
   | Expression
   | { readonly kind: 'text'; readonly parts: readonly (string | Expression)[] }
   | { readonly kind: 'list'; readonly items: readonly CompiledValue[] }
@@ -57,10 +60,9 @@ export function compileCondition(text: string, path: string): CompiledCondition 
 
 function compileWhole(text: string, path: string): Expression {
   const blank = text.length - text.trimStart().length;
-  const { parts, isWhole } = scan(text.trimEnd(), path);
-  const [part] = isWhole ? parts : parts.slice(blank === 0 ? 0 : 1);
-  const isAlone = isWhole || (blank > 0 && parts.length === 2);
-  if (isAlone && part?.kind === 'expression') return compileExpression(part.source, path, part.offset);
+  const { parts, isWhole } = scan(text.trim(), path, blank);
+  const [part] = parts;
+  if (isWhole && part?.kind === 'expression') return compileExpression(part.source, path, blank + part.offset);
   throw new ExpressionError([
     { path, column: blank + 1, message: 'a condition is one expression: put all of it into one ${…}, or none' },
   ]);
@@ -75,13 +77,16 @@ function compileJson(json: JsonValue, path: string, depth: number, faults: Expre
   }
   if (Array.isArray(json)) {
     const items = json.map((item, index) => compileJson(item, `${path}[${index}]`, depth + 1, faults));
-    return items.every(isConstant) ? { kind: 'constant', value: json } : { kind: 'list', items };
+    return items.every(isConstant)
+      ? { kind: 'constant', value: items.map(({ value }) => value) }
+      : { kind: 'list', items };
   }
   const entries = Object.entries(json).map(
     ([key, value]) => [key, compileJson(value, keyPath(path, key), depth + 1, faults)] as const,
   );
-  return entries.every(([, value]) => isConstant(value))
-    ? { kind: 'constant', value: json }
+  const constants = entries.flatMap(([key, value]) => (isConstant(value) ? [[key, value.value] as const] : []));
+  return constants.length === entries.length
+    ? { kind: 'constant', value: Object.fromEntries(constants) }
     : { kind: 'object', entries };
 }
 
@@ -95,7 +100,7 @@ function compileText(text: string, path: string, faults: ExpressionFault[]): Com
       return undefined;
     }
   };
-  const template = attempt(() => scan(text, path));
+  const template = attempt(() => scan(text, path, 0));
   const parts = (template?.parts ?? []).map((part) =>
     part.kind === 'literal' ? part.text : (attempt(() => compileExpression(part.source, path, part.offset)) ?? ''),
   );
@@ -106,11 +111,11 @@ function compileText(text: string, path: string, faults: ExpressionFault[]): Com
     : { kind: 'text', parts };
 }
 
-function scan(text: string, path: string): Template {
+function scan(text: string, path: string, offset: number): Template {
   try {
     return scanTemplate(text);
   } catch (error) {
-    throw located(error, path, 0);
+    throw located(error, path, offset);
   }
 }
 
@@ -121,7 +126,7 @@ export function located(error: unknown, path: string, offset: number): unknown {
   return new ExpressionError([{ path, column, message: error.message }], { cause: error });
 }
 
-function isConstant(value: CompiledValue): boolean {
+function isConstant(value: CompiledValue): value is Constant {
   return value.kind === 'constant';
 }
 

@@ -65,7 +65,8 @@ function runMetered(evaluate: () => unknown): unknown {
   try {
     return evaluate();
   } catch (error) {
-    throw asFault(error);
+    // A quantifier throws the first error that it met, which may be one of the data.
+    throw stepsLeft < 0 ? COST_EXCEEDED : asFault(error);
   } finally {
     patterns = new Patterns(charge);
   }

@@ -67,12 +67,14 @@ export function isEqual(a: unknown, b: unknown, charge: (steps: number) => void,
     if (!a.hasValue() || !b.hasValue()) return a.hasValue() === b.hasValue();
     return isEqual(a.value(), b.value(), charge, depth + 1);
   }
-  return isEqualScalar(comparable(a), comparable(b));
+  return isEqualScalar(a, b);
 }
 
 function isEqualScalar(a: unknown, b: unknown): boolean {
+  const [left, right] = [comparable(a), comparable(b)];
   // biome-ignore lint/suspicious/noDoubleEquals: of a bigint and a number it compares the exact values.
-  return typeof a === 'number' || typeof a === 'bigint' ? isNumber(b) && a == b : a === b;
+  if (isNumber(left) && isNumber(right)) return left == right;
+  return kindOf(a) === kindOf(b) && left === right;
 }
 
 function isNumber(value: unknown): value is number | bigint {
