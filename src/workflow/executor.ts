@@ -313,10 +313,12 @@ class Driver implements Drive {
     );
   }
 
-  #lose(error: unknown): void {
+  #lose(cause: unknown): void {
     if (this.#over.signal.aborted) return;
     const { log } = this.#options.deps;
-    if (error instanceof RunLostError) log.info({ why: error.why, error: error.message }, 'run given away');
+    // Whoever stops us also ends the create and the write that are under way.
+    const error = this.#state.stopping && !(cause instanceof RunLostError) ? handedOn(cause) : cause;
+    if (error instanceof RunLostError) log.info({ why: error.why, error: describeError(error) }, 'run given away');
     else log.error({ error: describeError(error) }, 'run broken off');
     this.#over.abort(error);
     this.#timer.abort();
@@ -326,11 +328,9 @@ class Driver implements Drive {
   }
 }
 
-function handedOn(): RunLostError {
-  return new RunLostError(
-    'handed-on',
-    'the operator is stopping; the run goes on from its record when one takes it up',
-  );
+function handedOn(cause?: unknown): RunLostError {
+  const message = 'the operator is stopping; the run goes on from its record when one takes it up';
+  return new RunLostError('handed-on', message, { cause });
 }
 
 function keyOf({ step, attempt }: CallId): string {

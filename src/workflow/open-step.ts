@@ -17,7 +17,7 @@ export type Entry =
   /** It starts a run that it found without a status; the creator may have called `announced`. */
   | { readonly by: 'finder'; readonly announced: string | undefined }
   /** It takes up a run that another has begun. */
-  | { readonly by: 'resumer'; readonly attempt?: number };
+  | { readonly by: 'resumer' };
 
 export interface OpenedStep {
   readonly record: StepStatus;
@@ -31,8 +31,8 @@ export function openStep(
   step: PlanStep,
   at: number,
   entry: Entry,
+  attempt: number,
 ): OpenedStep {
-  const attempt = entry.by === 'resumer' ? (entry.attempt ?? 1) : 1;
   const record: StepStatus = { id: step.id, phase: 'running', attempt, startedAt: toTimestamp(at) };
   try {
     const scope = scopeOf(run, status);

@@ -19,8 +19,8 @@ export class RunLostError extends Error {
   override name = 'RunLostError';
   readonly why: 'claimed' | 'deleted' | 'handed-on';
 
-  constructor(why: 'claimed' | 'deleted' | 'handed-on', message: string) {
-    super(message);
+  constructor(why: 'claimed' | 'deleted' | 'handed-on', message: string, options?: ErrorOptions) {
+    super(message, options);
     this.why = why;
   }
 }

@@ -83,26 +83,30 @@ function start(run: Run, { at, runner, revision, cancel, creating, announced }: 
 function resume(run: Run, recorded: WorkflowExecutionStatus, { at, runner, cancel }: ResumeEvent): Transition {
   const status = { ...recorded, runner: { id: runner, claimedAt: toTimestamp(at) } };
   const state: Going = cancel ? { status, cancelBy: at } : { status };
+  const resumer: Entry = { by: 'resumer' };
   const running = runningStep(status);
-  if (running === undefined) return advance(run, state, at, { by: 'resumer' });
+  if (running === undefined) return advance(run, state, at, resumer);
   const planned = stepOf(run.plan, running.id);
   if (planned.kind === 'tool' && running.repeatable !== true) {
-    return conclude(run, state, planned, { record: interrupted(running, at) }, at);
+    return conclude(run, state, planned, { record: interrupted(running, at) }, at, resumer);
   }
   if (cancel) return cancelled(run, closeRunning(status, 'cancelled', 'Cancelled', 'cancelled on request', at), at);
-  if (planned.kind === 'sleep') return onTick(run, state, status, at);
-  return advance(run, { status: reopened(status) }, at, { by: 'resumer', attempt: running.attempt + 1 });
+  if (planned.kind === 'tool') {
+    return advance(run, { status: reopened(status) }, at, resumer, running.attempt + 1);
+  }
+  if (at < stepDueAt(run.plan, running)) return nothing(state);
+  return conclude(run, state, planned, { record: closed(running, 'completed', at) }, at, resumer);
 }
 
 /** Starts the next step; ends the run when there is none. */
-function advance(run: Run, state: Going, at: number, entry: Entry): Transition {
+function advance(run: Run, state: Going, at: number, entry: Entry, attempt = 1): Transition {
   const { status } = state;
   const next = run.plan.steps[status.steps?.length ?? 0];
   if (next === undefined) return complete(run, status, at);
   if (state.cancelBy !== undefined) return cancelled(run, status, at);
   if (at >= runDeadline(run.plan, status)) return timeOut(run, status, at);
   if (state.stopping) return nothing(state);
-  const { record, effect } = openStep(run, status, next, at, entry);
+  const { record, effect } = openStep(run, status, next, at, entry, attempt);
   if (record.phase === 'skipped') return advance(run, { ...state, status: withStep(status, record) }, at, entry);
   const started = { ...state, status: { ...withStep(status, record), step: record.id } };
   if (record.phase === 'failed') return conclude(run, started, next, { record }, at, entry);

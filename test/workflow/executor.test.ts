@@ -322,6 +322,49 @@ describe('handing on', () => {
     assert.equal(scene.clock.sleepers, 0);
   });
 
+  it('taken up after its time-out passed: it ends by that, and nothing more is called', async () => {
+    const scene = new Scene({ ...twoSteps, spec: { ...twoSteps.spec, timeout: '1m' } });
+    const driven = scene.start();
+    await scene.advance(100);
+    driven.drain();
+    await assert.rejects(scene.until(driven.recorded), handedOn);
+    await scene.advance(60_000);
+    await scene.until(scene.takeUp().recorded);
+    assert.deepEqual([scene.status.phase, scene.status.reason], ['failed', 'Timeout']);
+    assert.equal(scene.world.calls.length, 1);
+  });
+
+  it('a repeatable call that is repeated is the next attempt, and the steps behind it begin at the first', async () => {
+    const repeatable = {
+      steps: [
+        { id: 'a', tool: 'up/a', repeatable: true },
+        { id: 'b', tool: 'up/b' },
+      ],
+    };
+    const scene = new Scene({ ...twoSteps, spec: repeatable });
+    const dead = scene.start(4); // right after the first status is written, while the call is under way
+    await scene.until(dead.process.killed);
+    await scene.until(scene.takeUp().recorded);
+    assert.deepEqual(
+      scene.status.steps?.map(({ phase, attempt }) => [phase, attempt]),
+      [
+        ['completed', 2],
+        ['completed', 1],
+      ],
+    );
+    const [first, second] = scene.world.calls;
+    assert.equal(first?.key, second?.key);
+  });
+
+  it('the create fails because the operator stops: the run is handed on, not broken', async () => {
+    const scene = new Scene(twoSteps);
+    const driven = scene.start(0); // the create is never answered
+    await scene.until(driven.process.killed);
+    driven.stop();
+    await assert.rejects(scene.until(driven.recorded), handedOn);
+    assert.equal(scene.clock.sleepers, 0);
+  });
+
   it('forget: the execution was deleted, the call is aborted and nothing is written', async () => {
     const scene = new Scene(twoSteps);
     const driven = scene.start();

@@ -349,6 +349,25 @@ describe('size', () => {
     for (const write of world.writes) assert.ok(JSON.stringify(write).length < 2000);
   });
 
+  it('an answer so far counts beside what is read', async () => {
+    const seen = { if: 'size(steps.b.content) > 0' };
+    const steps = [call('a'), call('b', { allowFailure: true }), call('c', seen)];
+    const { status } = await run({
+      spec: { steps },
+      tools: { 'up/a': big(900), 'up/b': says('x'.repeat(900), true) },
+      limits,
+    });
+    assert.deepEqual(
+      status.steps?.map(({ phase, reason }) => [phase, reason]),
+      [
+        ['completed', undefined],
+        ['failed', 'ResultTooLarge'],
+        ['skipped', undefined],
+      ],
+    );
+    assert.equal(JSON.stringify(status.result).length > 900, true);
+  });
+
   it('an answer and an output are held to the limit too', async () => {
     const answer = await run({ spec: { steps: [call('a')] }, tools: { 'up/a': big(2000) }, limits });
     assert.equal(answer.status.reason, 'ResultTooLarge');
