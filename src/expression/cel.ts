@@ -93,7 +93,10 @@ for (const [operator, apply] of Object.entries(ARITHMETIC)) {
   environment.registerOperator(`double ${operator} int: double`, mixed);
 }
 environment.registerOperator('double % double: double', (a: number, b: number) => a % b);
-environment.registerOperator('int == double: bool', (a: bigint, b: number) => Number(a) === b);
+// For the check; equality is evaluated by our own rule.
+for (const types of ['int == double', 'optional<V> == optional<V>']) {
+  environment.registerOperator(`${types}: bool`, (a: unknown, b: unknown) => a === b);
+}
 environment.registerFunction('string(google.protobuf.Timestamp): string', timestampText);
 environment.registerFunction('string(google.protobuf.Duration): string', durationText);
 
