@@ -200,7 +200,7 @@ describe('field case 79 (G): a run that is killed anywhere ends as the unbroken 
       fc.asyncProperty(workflow, async (drawn) => {
         for (let killAt = 0; await killAndTakeUp(drawn, killAt); killAt++);
       }),
-      { numRuns: 150 },
+      { numRuns: 60 },
     );
   });
 
@@ -209,7 +209,7 @@ describe('field case 79 (G): a run that is killed anywhere ends as the unbroken 
       fc.asyncProperty(workflow, fc.nat(12), fc.nat(12), async (drawn, killAt, again) => {
         await killAndTakeUp(drawn, killAt, again);
       }),
-      { numRuns: 300 },
+      { numRuns: 150 },
     );
   });
 });
