@@ -187,6 +187,10 @@ class Driver implements Drive {
     this.#lose(new RunLostError('deleted', 'the execution was deleted'));
   }
 
+  /**
+   * The one place where the state changes. The status is saved before the effects are performed, so that a call which waits
+   * for its record waits for this one. What `step` throws is a fault of ours: the run is broken off, its record stands.
+   */
   #dispatch(event: RunEvent): void {
     if (this.#over.signal.aborted) return;
     try {
@@ -216,6 +220,7 @@ class Driver implements Drive {
     if (effect.type === 'cancelCall') this.#calls.get(keyOf(effect.call))?.abort();
   }
 
+  /** Not awaited: whatever becomes of the call comes back as an event. `ToolCaller` never rejects; if it does, that is a fault. */
   #begin(effect: CallToolEffect): void {
     if (effect.after !== 'nothing') this.#hadEffects = true;
     const controller = new AbortController();
@@ -253,6 +258,7 @@ class Driver implements Drive {
     try {
       if (after === 'create') await abortable(created, signal);
       if (after === 'status') await abortable(this.#recorder.flush(), signal);
+      signal.throwIfAborted(); // it may have been aborted just after what it waited for came
       return !this.#over.signal.aborted;
     } catch {
       // Aborted; or the create or the write failed, which has ended the run here.
@@ -277,6 +283,7 @@ class Driver implements Drive {
     );
   }
 
+  /** Answers the caller as soon as design §4 lets it, and ends when the last record is acknowledged. */
   #finish(status: WorkflowExecutionStatus): void {
     if (this.#finishing) return; // the end was too large to be recorded and has just become another
     this.#finishing = true;
@@ -313,6 +320,7 @@ class Driver implements Drive {
     );
   }
 
+  /** Ends the drive without an end of the run: nothing more is written, and whoever waits is told why. */
   #lose(cause: unknown): void {
     if (this.#over.signal.aborted) return;
     const { log } = this.#options.deps;

@@ -1,5 +1,5 @@
 import type { Check } from '../api/workflow.ts';
-import { type CompiledCondition, type CompiledValue, compileCondition, compileValue } from '../expression/compile.ts';
+import { type CompiledCondition, type CompiledValue, compileCondition, compileParts } from '../expression/compile.ts';
 import { ExpressionError } from '../expression/errors.ts';
 import { references } from '../expression/references.ts';
 import { parseDuration } from '../lib/duration.ts';
@@ -28,23 +28,26 @@ export class PlanCollector {
 
   /** @param index of the step that evaluates it */
   condition(text: string, path: string, index: number): CompiledCondition | undefined {
-    return this.#compile(() => compileCondition(text, path), index);
-  }
-
-  /** @param index of the step that evaluates it; the number of steps for the output */
-  value(json: JsonValue, path: string, index: number): CompiledValue | undefined {
-    return this.#compile(() => compileValue(json, path), index);
-  }
-
-  #compile<T extends CompiledCondition | CompiledValue>(compile: () => T, index: number): T | undefined {
     try {
-      const compiled = compile();
-      this.readers.push(...references(compiled).map((reference) => ({ ...reference, index })));
+      const compiled = compileCondition(text, path);
+      this.#read(compiled, index);
       return compiled;
     } catch (error) {
       if (!(error instanceof ExpressionError)) throw error;
       this.checks.push(...error.faults);
       return undefined;
     }
+  }
+
+  /** @param index of the step that evaluates it; the number of steps for the output */
+  value(json: JsonValue, path: string, index: number): CompiledValue | undefined {
+    const { compiled, faults } = compileParts(json, path);
+    this.checks.push(...faults);
+    this.#read(compiled, index);
+    return faults.length === 0 ? compiled : undefined;
+  }
+
+  #read(compiled: CompiledCondition | CompiledValue, index: number): void {
+    this.readers.push(...references(compiled).map((reference) => ({ ...reference, index })));
   }
 }

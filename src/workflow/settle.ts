@@ -54,6 +54,10 @@ export function settle(
   }
 }
 
+/**
+ * Sizes are looked at before `isError`: content that is read is kept of a failed call too. The value of one is not, since
+ * `results.<id>` is only there when the step completed.
+ */
 function settleResult(
   step: ToolStep,
   running: StepStatus,

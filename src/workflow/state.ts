@@ -140,6 +140,7 @@ function conclude(
   return after(effects, fail(run, status, at, ended));
 }
 
+/** Of a call that its step no longer waits for (it timed out, the run ended) nothing is kept: what came first counts. */
 function onOutcome(
   run: Run,
   state: State,
@@ -156,6 +157,10 @@ function onOutcome(
   return conclude(run, { ...state, status }, planned, settled, at);
 }
 
+/**
+ * What is due is read off the record, never from timers: so a run that was taken up late goes on at once, and an early or
+ * repeated tick does no harm. Cancel comes before the run's time-out, and that before the step's.
+ */
 function onTick(run: Run, state: State, status: WorkflowExecutionStatus, at: number): Transition {
   if (state.cancelBy !== undefined) {
     if (at < state.cancelBy) return nothing(state);
@@ -174,6 +179,7 @@ function onTick(run: Run, state: State, status: WorkflowExecutionStatus, at: num
   return after([cancelCall(running)], conclude(run, current, planned, { record }, at));
 }
 
+/** A sleep and a step that has not begun end at once; a call gets time to say how it ended, and its good result still counts. */
 function onCancel(run: Run, state: State, status: WorkflowExecutionStatus, at: number): Transition {
   if (state.cancelBy !== undefined) return nothing(state);
   const running = runningStep(status);
@@ -183,6 +189,7 @@ function onCancel(run: Run, state: State, status: WorkflowExecutionStatus, at: n
   return { state: { ...state, cancelBy: at + CANCEL_GRACE_MS }, effects: [cancelCall(running)] };
 }
 
+/** `allowFailure` does not help: it is the run that failed, not the step. */
 function timeOut(run: Run, status: WorkflowExecutionStatus, at: number): Transition {
   const limit = formatDuration(run.plan.timeoutMs);
   const running = runningStep(status);
@@ -256,6 +263,7 @@ function runDeadline(plan: Plan, status: WorkflowExecutionStatus): number {
   return Date.parse(status.startedAt ?? '') + plan.timeoutMs;
 }
 
+/** Counted from the step's record, not from the call: a write-ahead that does not come through is bounded too. */
 function stepDueAt(plan: Plan, running: StepStatus): number {
   if (running.wakeAt !== undefined) return Date.parse(running.wakeAt);
   const planned = stepOf(plan, running.id);
@@ -282,6 +290,7 @@ function failureText(record: StepStatus): string {
   return `step ${nameOf(record)} failed: ${record.reason} on attempt ${record.attempt}: ${record.message}`;
 }
 
+/** The reasons that a caller may act on are the run's own; the rest is read in the step's. */
 function runReasonOf(reason: StepReason | undefined): ExecutionReason {
   return reason === 'Interrupted' || reason === 'ResultTooLarge' || reason === 'ProtocolError' ? reason : 'StepFailed';
 }
