@@ -42,10 +42,15 @@ export function compileExpression(source: string, path = '', offset = 0): Expres
 
 /** @param path of `json` in its document, for instance `spec.steps[2].args`. @throws ExpressionError with every fault */
 export function compileValue(json: JsonValue, path: string): CompiledValue {
-  const faults: ExpressionFault[] = [];
-  const compiled = compileJson(json, path, 0, faults);
+  const { compiled, faults } = compileParts(json, path);
   if (faults.length > 0) throw new ExpressionError(faults);
   return compiled;
+}
+
+/** As `compileValue`, for a checker: what is without fault is compiled whatever stands beside it. */
+export function compileParts(json: JsonValue, path: string): { compiled: CompiledValue; faults: ExpressionFault[] } {
+  const faults: ExpressionFault[] = [];
+  return { compiled: compileJson(json, path, 0, faults), faults };
 }
 
 /** A condition is one expression, with or without `${…}` around it. @throws ExpressionError */

@@ -65,6 +65,7 @@ export function checkArgs(specs: ArgSpecs = {}): Check[] {
   });
 }
 
+/** A bound that does not belong to the type would be listed and have no effect. */
 function checkBounds(path: string, spec: ArgSpec): Check[] {
   const faults: Check[] = [];
   const keywords = [
@@ -121,6 +122,7 @@ function compile(schema: JsonObject): Validate {
   return (value) => (validate(value) ? [] : (validate.errors ?? []));
 }
 
+/** ajv's errors with the name of the argument in front; the arguments are flat, so a path is a name. */
 function faultText(error: ErrorObject, known: readonly string[]): string {
   const { keyword, params } = error;
   if (keyword === 'required') return `${params.missingProperty}: is required`;

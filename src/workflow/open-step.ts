@@ -48,6 +48,7 @@ export function openStep(
   }
 }
 
+/** Arguments come first: when they cannot be evaluated no creator has made the call either, so nothing is in doubt. */
 function openTool(
   run: Run,
   step: ToolStep,

@@ -97,6 +97,7 @@ function checkToolName(toolName: string | undefined, collector: PlanCollector): 
   }
 }
 
+/** A sleep never has a result; a step that is skipped or whose failure is tolerated has none for this run. */
 function mayGiveNothing(step: DraftStep): boolean {
   return step.kind === 'sleep' || step.condition !== undefined || step.allowFailure;
 }

@@ -2,6 +2,7 @@ import type { WorkflowExecutionStatus } from '../api/workflow-execution.ts';
 import type { Plan } from './plan.ts';
 import type { Progress } from './ports.ts';
 
+/** Between what happens in a run and a caller that asked for progress. */
 export interface ProgressRelay {
   /** What a call reports goes here; undefined when nobody listens to it. */
   readonly ofCall: ((progress: Progress) => void) | undefined;

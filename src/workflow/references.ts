@@ -44,6 +44,7 @@ function unknown(name: string | undefined, known: readonly string[], message: st
   return name === undefined || known.includes(name) ? undefined : message + suggestion(name, known);
 }
 
+/** Steps run in order, so a step that comes later is as unknown as one that is none; only the message differs. */
 function stepFault(id: string | undefined, index: number, spec: WorkflowSpec): string | undefined {
   if (id === undefined) return undefined;
   const ids = spec.steps.map((step) => step.id);
