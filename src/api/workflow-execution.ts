@@ -44,6 +44,8 @@ export interface WorkflowExecutionStatus {
   duration?: string;
   /** For the printer: the step that runs or ran last. */
   step?: string;
+  /** How many steps the workflow has. */
+  totalSteps?: number;
   /** In the order in which they started; a step that has not started is not in it. */
   steps?: StepStatus[];
   inputRequests?: Record<string, JsonObject>;

@@ -47,6 +47,7 @@ export interface RunningOperator {
 /** Index of the Workflow store by `<namespace>/<MCPServer>`. */
 const BY_SERVER = 'server';
 const FLUSH_MS = 2_000;
+const BROKEN_RETRY_MS = 10_000;
 
 /**
  * Joins everything; the only file that knows all of it.
@@ -132,6 +133,7 @@ export async function startOperator(options: OperatorOptions, log: Logger): Prom
       store: createRunStore({ client: executionClient, observe, clock, log }),
       tools: upstreams.caller,
       recordEvent,
+      onBroken: (key) => executionQueue.addAfter(key, BROKEN_RETRY_MS),
       runner,
       clock,
       ids: systemIds,

@@ -30,6 +30,8 @@ export interface RunsDeps {
   readonly store: RunStore;
   readonly tools: ToolCaller;
   readonly recordEvent: RecordEvent;
+  /** A run broke off whose record says that it goes on: it must be taken up again. */
+  readonly onBroken: (key: string) => void;
   readonly runner: string;
   readonly clock: Clock;
   readonly ids: IdSource;
@@ -120,6 +122,12 @@ export class ActiveRuns implements Runs {
     await Promise.allSettled(runs.map((run) => run.recorded));
   }
 
+  /** A create or a write was refused for good: RBAC was taken away, a policy says no. What was created is taken up later. */
+  #break(key: string, error: unknown): void {
+    this.#deps.log.error({ execution: key, error: describeError(error) }, 'run broke off');
+    this.#deps.onBroken(key);
+  }
+
   #drive(parts: Omit<DriveOptions, 'deps'>): Drive {
     const { store, tools, clock, log, runner, recordEvent } = this.#deps;
     const key = keyOf(parts.execution);
@@ -131,7 +139,7 @@ export class ActiveRuns implements Runs {
     run.recorded
       .catch((error: unknown) => {
         if (error instanceof RunLostError) log.info({ execution: key, why: error.why }, 'run is driven here no longer');
-        else log.error({ execution: key, error: describeError(error) }, 'run ended without a record');
+        else this.#break(key, error);
       })
       .finally(() => this.#active.delete(key));
     return run;

@@ -125,7 +125,9 @@ function messageOf({ spec, status }: WorkflowExecution): string | undefined {
   const running = steps.findLastIndex(({ phase }) => phase === 'running');
   const index = running === -1 ? steps.length - 1 : running;
   const step = steps[index];
-  const where = step === undefined ? 'no step has started yet' : `step ${index + 1} '${step.id}' ${doingOf(step)}`;
+  const total = status?.totalSteps === undefined ? '' : ` of ${status.totalSteps}`;
+  const where =
+    step === undefined ? 'no step is recorded yet' : `step ${index + 1}${total} '${step.id}' ${doingOf(step)}`;
   return spec.cancel === true ? `cancel requested; ${where}` : where;
 }
 

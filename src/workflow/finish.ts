@@ -28,7 +28,7 @@ export interface Failure {
 export function complete(run: Run, status: WorkflowExecutionStatus, at: number): Transition {
   const output = outputOf(run, status);
   if ('reason' in output) return fail(run, status, at, output);
-  const message = `completed in ${formatDuration(at - Date.parse(status.startedAt ?? ''))}`;
+  const message = `completed in ${shownDuration(at - Date.parse(status.startedAt ?? ''))}`;
   return end(run, { ...status, phase: 'completed', result: output }, at, report('Normal', 'Completed', message));
 }
 
@@ -97,9 +97,14 @@ function end(run: Run, status: WorkflowExecutionStatus, at: number, effect: Effe
     ...(steps !== undefined && { steps }),
     finishedAt: toTimestamp(at),
     expiresAt: toTimestamp(at + run.plan.ttlMs),
-    duration: formatDuration(at - Date.parse(status.startedAt ?? '')),
+    duration: shownDuration(at - Date.parse(status.startedAt ?? '')),
   };
   return { state: { status: ended }, effects: [effect] };
+}
+
+/** For people: whole seconds, once there are some. */
+function shownDuration(ms: number): string {
+  return formatDuration(ms < 1_000 ? ms : Math.round(ms / 1_000) * 1_000);
 }
 
 function outputOf(run: Run, status: WorkflowExecutionStatus): ToolResult | Failure {

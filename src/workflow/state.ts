@@ -68,6 +68,7 @@ function start(run: Run, { at, runner, revision, cancel, creating, announced }: 
     runner: { id: runner, claimedAt: time },
     revision,
     startedAt: time,
+    totalSteps: run.plan.steps.length,
   };
   const started = [report('Normal', 'Started', `started by ${runner} on revision ${revision}`)];
   if (cancel) return after(started, cancelled(run, status, at));

@@ -77,6 +77,7 @@ export type WorkflowExecutionStatus = {
   expiresAt?: string;
   duration?: string;
   step?: string;
+  totalSteps?: number;
   steps?: ({
     id: string;
     phase: 'running' | 'completed' | 'failed' | 'skipped' | 'cancelled';

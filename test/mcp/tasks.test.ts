@@ -46,7 +46,7 @@ test('tasks/get follows a run from its start to its end', async (t) => {
     resultType: 'complete',
     taskId,
     status: 'working',
-    statusMessage: 'no step has started yet',
+    statusMessage: 'no step is recorded yet',
     ttlMs: null,
     pollIntervalMs: 1_000,
   });

@@ -61,7 +61,7 @@ test('each row of the table of phases', () => {
   const ended = { startedAt: at(100), finishedAt: at(2_000), expiresAt: at(62_000) };
   const content = [{ type: 'text', text: 'done' }];
   const rows: [WorkflowExecutionStatus | undefined, object][] = [
-    [undefined, { status: 'working', statusMessage: 'no step has started yet', ttlMs: null }],
+    [undefined, { status: 'working', statusMessage: 'no step is recorded yet', ttlMs: null }],
     [{ phase: 'inprogress' }, { status: 'working', ttlMs: null }],
     [
       { phase: 'completed', result: { content, structuredContent: 1 }, ...ended },
@@ -136,15 +136,17 @@ test('lastUpdatedAt is the latest time of the record', () => {
 test('statusMessage says which step, and what it does', () => {
   const step = { id: 'build', phase: 'running', attempt: 1, startedAt: at(0) } as const;
   const messageOf = (steps: WorkflowExecutionStatus['steps'], cancel = false): string | undefined =>
-    taskOf(executionOf({ phase: 'inprogress', ...(steps !== undefined && { steps }) }, { cancel }), CREATED_AT)
-      .statusMessage;
-  assert.equal(messageOf([step]), "step 1 'build' is running");
-  assert.equal(messageOf([step, { ...step, id: 'b', attempt: 3 }]), "step 2 'b' is running, attempt 3");
-  assert.equal(messageOf([{ ...step, wakeAt: at(9_000) }]), `step 1 'build' sleeps until ${at(9_000)}`);
-  assert.equal(messageOf([{ ...step, phase: 'completed' }]), "step 1 'build' completed");
-  assert.equal(messageOf([{ ...step, phase: 'skipped' }]), "step 1 'build' was skipped");
-  assert.equal(messageOf([step], true), "cancel requested; step 1 'build' is running");
-  assert.equal(messageOf(undefined, true), 'cancel requested; no step has started yet');
+    taskOf(
+      executionOf({ phase: 'inprogress', totalSteps: 4, ...(steps !== undefined && { steps }) }, { cancel }),
+      CREATED_AT,
+    ).statusMessage;
+  assert.equal(messageOf([step]), "step 1 of 4 'build' is running");
+  assert.equal(messageOf([step, { ...step, id: 'b', attempt: 3 }]), "step 2 of 4 'b' is running, attempt 3");
+  assert.equal(messageOf([{ ...step, wakeAt: at(9_000) }]), `step 1 of 4 'build' sleeps until ${at(9_000)}`);
+  assert.equal(messageOf([{ ...step, phase: 'completed' }]), "step 1 of 4 'build' completed");
+  assert.equal(messageOf([{ ...step, phase: 'skipped' }]), "step 1 of 4 'build' was skipped");
+  assert.equal(messageOf([step], true), "cancel requested; step 1 of 4 'build' is running");
+  assert.equal(messageOf(undefined, true), 'cancel requested; no step is recorded yet');
 });
 
 test('a task expires at expiresAt, not before and not without it', () => {
