@@ -134,7 +134,7 @@ export class Session {
   /** Asks for all tools. `aborted`: no answer in time. */
   async listTools(signal: AbortSignal): Promise<ToolList | Exclude<Answer, { kind: 'result' }>> {
     if (this.#client.getServerCapabilities()?.tools === undefined) return { tools: new Map(), warnings: [] };
-    await Promise.race([this.#hears, this.#options.clock.sleep(HEAR_MS, signal).catch(() => {})]);
+    await abortable(this.#hears, AbortSignal.any([signal, AbortSignal.timeout(HEAR_MS)])).catch(() => {});
     const bound = AbortSignal.any([signal, AbortSignal.timeout(this.#options.timeoutMs)]);
     return listTools((cursor) =>
       this.#lane.request({ method: 'tools/list', params: cursor === undefined ? {} : { cursor } }, bound),
