@@ -22,6 +22,8 @@ export interface EndpointOptions extends HostOptions {
   readonly pageSize?: number;
   /** Longest silence on a connection that waits for an answer; default 10 s, below the usual limits of proxies. */
   readonly keepAliveMs?: number;
+  /** Open `subscriptions/listen` streams that this replica takes; default 1024. */
+  readonly maxSubscriptions?: number;
 }
 
 export interface EndpointDeps {
@@ -57,12 +59,14 @@ export async function startEndpoint(deps: EndpointDeps, signal: AbortSignal): Pr
     );
   }
   const stopped = new AbortController();
-  const { gracePeriodMs, version, pageSize = 100, keepAliveMs = 10_000, ownNamespace } = options;
+  const { gracePeriodMs, version, pageSize = 100, keepAliveMs = 10_000 } = options;
+  const { ownNamespace, maxSubscriptions = 1_024 } = options;
   const handler = createRequestHandler({
     services: { ...deps, gracePeriodMs, pageSize, version, stopped: stopped.signal },
     ownNamespace,
     refusalOf: createHostCheck(options),
     keepAliveMs,
+    maxSubscriptions,
   });
   preloadSchemas();
   const http = await startHttpServer({ host: options.host, port: options.port, answer: handler.answer });

@@ -20,6 +20,7 @@ export interface RequestHandlerOptions {
   /** Why a request with these headers is refused; undefined when it is not. */
   readonly refusalOf: (headers: HttpRequest['headers']) => string | undefined;
   readonly keepAliveMs: number;
+  readonly maxSubscriptions: number;
 }
 
 export interface RequestHandler {
@@ -31,12 +32,11 @@ export interface RequestHandler {
 
 /** With `--auth=none` everyone is this one. */
 const ANONYMOUS = 'system:anonymous';
-const MAX_SUBSCRIPTIONS = 1_024;
 const PATH = /^(?:\/namespaces\/(?<namespace>[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?))?\/mcp$/;
 
 /** One request at a time, in the order of reference B.8: Host and Origin, path, JSON, then the SDK's own ladder. */
 export function createRequestHandler(options: RequestHandlerOptions): RequestHandler {
-  const { services, keepAliveMs } = options;
+  const { services, keepAliveMs, maxSubscriptions } = options;
   const { catalog, log } = services;
   /** Each ends one that is open. */
   const subscriptions = new Set<AbortController>();
@@ -67,8 +67,8 @@ export function createRequestHandler(options: RequestHandlerOptions): RequestHan
 
   /** `taskIds` are not honoured yet, and the ack, which lists what is, says so. */
   const listen = async (scope: Scope, request: HttpRequest, body: JsonObject): Promise<Response> => {
-    if (subscriptions.size >= MAX_SUBSCRIPTIONS) {
-      return refuse(503, `This replica has ${MAX_SUBSCRIPTIONS} subscriptions, the most it takes.`);
+    if (subscriptions.size >= maxSubscriptions) {
+      return refuse(503, `This replica has ${maxSubscriptions} subscriptions, the most it takes.`);
     }
     const end = new AbortController();
     const response = await serve(scope, request, body, end.signal);
