@@ -98,9 +98,9 @@ async function serve(
   });
   try {
     await send(response, outgoing);
-  } catch (error) {
-    // A client that leaves in the middle is no fault of ours, and there is nobody left to tell.
-    if (!outgoing.destroyed) throw error;
+  } catch {
+    // The client left in the middle, or the answer broke off: either way nothing more can be said on this connection.
+    outgoing.destroy();
   }
 }
 

@@ -46,21 +46,18 @@ export function createRequestHandler(options: RequestHandlerOptions): RequestHan
     const namespace = namespaceOf(request.path, options.ownNamespace);
     if (namespace === undefined) return refuse(404, 'Not found: the paths are /mcp and /namespaces/<name>/mcp.');
     if (!catalog.serves(namespace)) return refuse(404, `This operator does not serve the namespace ${namespace}.`);
-    if (isClosed) return refuse(503, 'This operator is stopping.', { connection: 'close' });
     if (request.method !== 'POST') return refuse(405, 'Only POST is served here.', { allow: 'POST' });
     if (!isJsonContentType(request.headers['content-type'] ?? null)) {
       return refuse(415, 'The Content-Type of a request must be application/json.');
     }
     const read = await readJson(request);
     if ('refusal' in read) return read.refusal;
+    if (isClosed) return refuse(503, 'This operator is stopping.', { connection: 'close' });
     const { body } = read;
     const scope: Scope = { ...services, namespace, subject: ANONYMOUS };
-    const isListen = isJsonObject(body) && body.method === 'subscriptions/listen';
-    return isListen ? listen(scope, request, body as JsonObject) : call(scope, request, body);
-  };
-
-  const call = (scope: Scope, request: HttpRequest, body: unknown): Promise<Response> => {
-    const answer = serve(scope, request, body);
+    if (isJsonObject(body) && body.method === 'subscriptions/listen') return listen(scope, request, body);
+    // Its faults are answers too: a stream that is open by then can only be told, not refused.
+    const answer = serve(scope, request, body).catch((error: unknown) => faultOf(request, error));
     const canStream = request.headers.accept?.includes('text/event-stream') ?? false;
     return canStream ? streamWhenSlow(answer, keepAliveMs) : answer;
   };
@@ -71,17 +68,16 @@ export function createRequestHandler(options: RequestHandlerOptions): RequestHan
       return refuse(503, `This replica has ${maxSubscriptions} subscriptions, the most it takes.`);
     }
     const end = new AbortController();
-    const response = await serve(scope, request, body, end.signal);
-    if (!isEventStream(response)) return response;
-    if (asksForTasks(body)) {
-      // Only now, so that whatever the SDK refuses in a request comes first.
-      end.abort();
-      const { code, message, data } = tasksRequired();
-      return refused(400, { code, message, data, id: body.id as string | number });
-    }
     subscriptions.add(end);
-    request.signal.addEventListener('abort', () => subscriptions.delete(end), { once: true });
-    return response;
+    const forget = (): boolean => subscriptions.delete(end);
+    if (request.signal.aborted) forget();
+    else request.signal.addEventListener('abort', forget, { once: true });
+    const response = await serve(scope, request, body, end.signal);
+    if (!isEventStream(response) || !asksForTasks(body)) return response;
+    // Only now, so that whatever the SDK refuses in a request comes first.
+    end.abort();
+    const { code, message, data } = tasksRequired();
+    return refused(400, { code, message, data, id: body.id as string | number });
   };
 
   /** The SDK's answer, by a server of this request alone. `end` ends a subscription with its result. */
@@ -101,18 +97,18 @@ export function createRequestHandler(options: RequestHandlerOptions): RequestHan
     return response;
   };
 
+  const faultOf = (request: HttpRequest, error: unknown): Response => {
+    const { code, message } = toProtocolError(error, { ...services, namespace: request.path, method: request.method });
+    return refused(500, { code, message });
+  };
+
   return {
     async answer(request) {
       try {
         const refusal = options.refusalOf(request.headers);
         return refusal === undefined ? await route(request) : refuse(403, refusal);
       } catch (error) {
-        const { code, message } = toProtocolError(error, {
-          ...services,
-          namespace: request.path,
-          method: request.method,
-        });
-        return refused(500, { code, message });
+        return faultOf(request, error);
       }
     },
     close() {
@@ -166,8 +162,7 @@ function asksForTasks({ params }: JsonObject): boolean {
 
 /** The body is parsed already and goes beside it. */
 function toWebRequest({ method, path, headers, signal }: HttpRequest): Request {
-  const pairs = Object.entries(headers).flatMap(([name, value]) =>
-    value === undefined ? [] : [[name, String(value)]],
-  );
-  return new Request(`http://localhost${path}`, { method, headers: pairs as [string, string][], signal });
+  const web = new Headers();
+  for (const [name, value] of Object.entries(headers)) if (value !== undefined) web.set(name, String(value));
+  return new Request(`http://localhost${path}`, { method, headers: web, signal });
 }

@@ -10,7 +10,7 @@ import { isJsonObject } from '../lib/json.ts';
 import type { Caller, Era } from './scope.ts';
 import type { TaskHandle } from './tools-call.ts';
 
-/** The SDK's boundary: what its types do not know of the wire. Nothing else may bend a type. */
+/** The SDK's boundary: what its types, or its habits, do not know of the Tasks extension. */
 
 export const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks';
 
