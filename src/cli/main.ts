@@ -17,5 +17,6 @@ if (command === undefined) {
   (asked ? process.stdout : process.stderr).write(`Usage: convoke <command> [options]\n\n${rows.join('')}`);
   process.exitCode = asked ? 0 : 2;
 } else {
-  process.exitCode = await command.run(argv);
+  // Nothing that a library keeps open delays the end of a command that is done.
+  process.exit(await command.run(argv));
 }

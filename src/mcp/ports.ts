@@ -23,8 +23,11 @@ export interface CatalogTool {
   readonly inputSchema: JsonObject;
   readonly annotations?: ToolAnnotations;
   readonly taskBehavior: TaskBehavior;
-  /** Why it cannot run now, naming the missing server or tool; undefined when it can. */
-  readonly unavailable: string | undefined;
+  /**
+   * Why it cannot run now, naming every missing server and tool; undefined when it can. A server that is away is tried
+   * first, for two seconds at most, so that one that has come back is used at once (field case 71).
+   */
+  unavailable(signal: AbortSignal): Promise<string | undefined>;
   /** Defaults applied, or every fault with its path, for instance `replicas: must be integer`. */
   parseArgs(args: JsonObject): ParsedArgs;
 }

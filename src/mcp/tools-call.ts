@@ -31,7 +31,8 @@ export async function callTool(scope: Scope, call: ToolCall, caller: Caller): Pr
   if (tool === undefined) throw unknownTool(call.name);
   const mode = modeOf(tool, caller);
   if (mode === undefined) return taskOnly(tool, caller);
-  if (tool.unavailable !== undefined) return errorResult(`${tool.name} cannot run now: ${tool.unavailable}`);
+  const missing = await tool.unavailable(caller.signal);
+  if (missing !== undefined) return errorResult(`${tool.name} cannot run now: ${missing}`);
   const parsed = tool.parseArgs(call.arguments ?? {});
   if (!parsed.ok) {
     return errorResult(['The arguments do not fit:', ...parsed.faults.map((fault) => `- ${fault}`)].join('\n'));

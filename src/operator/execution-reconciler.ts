@@ -9,8 +9,9 @@ import type { Store } from '../kube/store.ts';
 import type { Outcome } from '../kube/work-queue.ts';
 import { type Clock, toTimestamp } from '../lib/clock.ts';
 import { parseDuration } from '../lib/duration.ts';
+import type { Upstreams } from '../upstream/upstreams.ts';
 import { type Plan, planWorkflow } from '../workflow/plan.ts';
-import type { RecordEvent, ToolRef } from '../workflow/ports.ts';
+import type { RecordEvent } from '../workflow/ports.ts';
 import { findRevision, revisionOf } from './revisions.ts';
 import type { ActiveRuns } from './runs.ts';
 import type { WorkflowCatalog } from './workflow-catalog.ts';
@@ -25,7 +26,7 @@ export interface ExecutionReconcilerDeps {
   readonly catalog: WorkflowCatalog;
   readonly runs: ActiveRuns;
   readonly recordEvent: RecordEvent;
-  readonly missing: (namespace: string, tool: ToolRef) => string | undefined;
+  readonly missing: Upstreams['missing'];
   /** When this operator started, ms since the epoch. */
   readonly startedAt: number;
   /** A run of this Workflow ended: a revision may have become superfluous. */

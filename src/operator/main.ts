@@ -161,7 +161,7 @@ export async function startOperator(options: OperatorOptions, log: Logger): Prom
       },
       intake.signal,
     );
-  const missing = upstreams.missing;
+  const { missing, reach } = upstreams;
   const workflowClient = client.resource<Workflow>(WORKFLOW);
   const revisionClient = client.resource<ControllerRevision>(CONTROLLER_REVISION);
   const stores = { workflows: workflows.store, executions: executions.store, revisions: revisions.store };
@@ -174,6 +174,7 @@ export async function startOperator(options: OperatorOptions, log: Logger): Prom
       revisionClient,
       catalog,
       missing,
+      reach,
       record: recordEvent,
       enqueue: (key) => workflowQueue.add(key),
       clock,
@@ -223,7 +224,7 @@ export async function startOperator(options: OperatorOptions, log: Logger): Prom
   const close = async (): Promise<void> => {
     intake.abort();
     lifetime.abort();
-    await Promise.all(reflectors.map((reflector) => reflector.done));
+    await Promise.all([upstreams.done, ...reflectors.map((reflector) => reflector.done)]);
     await client.close();
   };
   try {

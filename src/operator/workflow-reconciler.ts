@@ -7,8 +7,8 @@ import { ConflictError } from '../kube/errors.ts';
 import type { Store } from '../kube/store.ts';
 import type { Outcome } from '../kube/work-queue.ts';
 import { type Clock, toTimestamp } from '../lib/clock.ts';
+import type { Upstreams } from '../upstream/upstreams.ts';
 import { planWorkflow } from '../workflow/plan.ts';
-import type { ToolRef } from '../workflow/ports.ts';
 import { type NewCondition, sameStatus, withConditions } from './conditions.ts';
 import { findRevision, keepRevision, revisionOf, superfluous } from './revisions.ts';
 import type { WorkflowCatalog } from './workflow-catalog.ts';
@@ -21,8 +21,8 @@ export interface WorkflowReconcilerDeps {
   readonly workflowClient: ResourceClient<Workflow>;
   readonly revisionClient: ResourceClient<ControllerRevision>;
   readonly catalog: WorkflowCatalog;
-  /** Why a tool cannot be called now, naming server or tool; undefined when it can. */
-  readonly missing: (namespace: string, tool: ToolRef) => string | undefined;
+  readonly missing: Upstreams['missing'];
+  readonly reach: Upstreams['reach'];
   readonly record: (object: KubeObject, type: 'Normal' | 'Warning', reason: string, message: string) => void;
   /** Reconciles another Workflow too. */
   readonly enqueue: (key: string) => void;
@@ -99,7 +99,7 @@ async function judge(deps: WorkflowReconcilerDeps, workflow: Workflow, signal: A
   }
   const revision = await keepRevision(workflow, deps.revisionClient, signal);
   const tool = toolFor(deps, workflow, revision, workflow.spec, planned.plan);
-  const missing = tool.unavailable;
+  const missing = tool.missing();
   return {
     tool,
     checks: [],
@@ -122,7 +122,7 @@ function toolFor(
   const { namespace = '', name } = workflow.metadata;
   const current = deps.catalog.toolOf(namespace, name) as WorkflowTool | undefined;
   if (current?.revision === revision && current.uid === workflow.metadata.uid) return current;
-  return createTool({ workflow: { ...workflow, spec }, revision, plan, missing: deps.missing });
+  return createTool({ workflow: { ...workflow, spec }, revision, plan, ...deps });
 }
 
 /** A spec that became invalid leaves its last accepted revision in service. */

@@ -1,8 +1,8 @@
 import { DEFAULTS } from '../api/constants.ts';
 import { toolNameOf, type Workflow } from '../api/workflow.ts';
 import type { CatalogTool } from '../mcp/ports.ts';
+import type { Upstreams } from '../upstream/upstreams.ts';
 import type { Plan } from '../workflow/plan.ts';
-import type { ToolRef } from '../workflow/ports.ts';
 
 /** A listed tool, and what starting a run of it takes. */
 export interface WorkflowTool extends CatalogTool {
@@ -10,18 +10,25 @@ export interface WorkflowTool extends CatalogTool {
   readonly revision: string;
   /** Of the Workflow object: one that was deleted and made again is another. */
   readonly uid: string | undefined;
+  /** As it is known at this moment: every server and tool that is not there (field case 72). */
+  missing(): string | undefined;
 }
 
 export interface ToolParts {
   readonly workflow: Workflow;
   readonly revision: string;
   readonly plan: Plan;
-  readonly missing: (namespace: string, tool: ToolRef) => string | undefined;
+  readonly missing: Upstreams['missing'];
+  readonly reach: Upstreams['reach'];
 }
 
-export function createTool({ workflow, revision, plan, missing }: ToolParts): WorkflowTool {
+export function createTool({ workflow, revision, plan, missing, reach }: ToolParts): WorkflowTool {
   const { name, namespace = '', uid } = workflow.metadata;
   const { title, description, annotations, taskBehavior = DEFAULTS.taskBehavior } = workflow.spec;
+  const faults = (): string | undefined => {
+    const each = new Set(plan.tools.flatMap((tool) => missing(namespace, tool) ?? []));
+    return each.size === 0 ? undefined : [...each].join('; ');
+  };
   return {
     name: toolNameOf(workflow),
     namespace,
@@ -34,10 +41,11 @@ export function createTool({ workflow, revision, plan, missing }: ToolParts): Wo
     plan,
     revision,
     uid,
-    /** Asked at each call: what was there at the last reconcile may be gone (field case 72). */
-    get unavailable() {
-      const faults = new Set(plan.tools.flatMap((tool) => missing(namespace, tool) ?? []));
-      return faults.size === 0 ? undefined : [...faults].join('; ');
+    missing: faults,
+    async unavailable(signal) {
+      if (faults() === undefined) return undefined;
+      await reach(namespace, plan.tools, signal);
+      return faults();
     },
     parseArgs: (given) => plan.args.parse(given),
   };

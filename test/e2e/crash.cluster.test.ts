@@ -118,7 +118,7 @@ test('a graceful stop lets the call in flight end and records it; the next opera
   await scene.upstream.called('first');
   const stopped = scene.operator.stop();
   setTimeout(() => gate.resolve('late'), 500);
-  assert.equal(await stopped, 0);
+  assert.equal(await stopped, 0, JSON.stringify(scene.operator.logs.slice(-8)));
   const left = await scene.execution(answer.task.taskId);
   assert.equal(left.status?.phase, 'inprogress');
   assert.deepEqual(

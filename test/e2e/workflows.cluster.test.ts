@@ -58,10 +58,10 @@ test('a faulty spec is not accepted, says every fault, and its last accepted rev
     steps: [{ id: 'a', tool: 'up/echo', args: { x: '${results.b}', y: '${1 +}' } }],
   };
   const refused = await scene.workflow('edited', faulty, 'Accepted=False');
-  assert.deepEqual(
-    refused.status?.checks?.map(({ path }) => path),
-    ['spec.steps[0].args.x', 'spec.steps[0].args.y'],
-  );
+  assert.deepEqual(refused.status?.checks?.map(({ path }) => path).sort(), [
+    'spec.steps[0].args.x',
+    'spec.steps[0].args.y',
+  ]);
   const listed = (await scene.host.tools()).find(({ name }) => name === 'workflow_edited');
   assert.equal(listed?.description, 'before');
   await scene.operator.kill();

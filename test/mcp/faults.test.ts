@@ -122,7 +122,7 @@ test('2025-era clients have no tasks: tasks/* are unknown methods', async (t) =>
 });
 
 test('a Workflow that is not Ready: isError that names what is missing, and no run; it stays listed', async (t) => {
-  const broken = toolOf('workflow_broken', { unavailable: "MCPServer 'docker' is not ready" });
+  const broken = toolOf('workflow_broken', { unavailable: async () => "MCPServer 'docker' is not ready" });
   const { rpc, runs } = await startScene(t, [broken]);
   const { result } = await rpc('tools/call', { name: broken.name });
   assert.equal(result.isError, true);

@@ -12,7 +12,7 @@ export function toolOf(name: string, parts: Partial<CatalogTool> = {}): CatalogT
     workflow: name,
     inputSchema: { type: 'object' },
     taskBehavior: 'auto',
-    unavailable: undefined,
+    unavailable: async () => undefined,
     parseArgs: (args) => ({ ok: true, args }),
     ...parts,
   };

@@ -77,7 +77,7 @@ test('field cases 69 (G), 39 (B): every listed tool is one that clients take, an
       description: 'With everything.',
       annotations: { destructiveHint: true, readOnlyHint: false },
     }),
-    toolOf('workflow_down', { unavailable: 'gone' }),
+    toolOf('workflow_down', { unavailable: async () => 'gone' }),
     toolOf(`workflow_${'x'.repeat(55)}`),
   ];
   const { rpc, url } = await startScene(t, tools, { pageSize: 2, gracePeriodMs: 0 });
