@@ -40,7 +40,7 @@ export async function connectHost(url: string): Promise<Host> {
   return {
     server: { name, version },
     extensions: Object.keys(client.getServerCapabilities()?.extensions ?? {}),
-    tools: async () => (await client.listTools()).tools,
+    tools: async () => (await client.listTools({}, { cacheMode: 'refresh' })).tools,
     async call(tool, args) {
       const result = await raw.request('tools/call', { name: tool, arguments: args });
       return isCreateTaskResultV2(result) ? { task: result } : { result: result as ToolAnswer };

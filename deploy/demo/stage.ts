@@ -76,7 +76,14 @@ export async function setUp(
       args: [
         join(ROOT, 'src/cli/main.ts'),
         'operator',
-        ...['--kubeconfig', await narrowKubeconfig(admin, folder, signal), '--namespace', namespace, '--allow-stdio'],
+        ...[
+          '--kubeconfig',
+          await narrowKubeconfig(admin, folder, signal),
+          '--namespace',
+          namespace,
+          '--watch=own',
+          '--allow-stdio',
+        ],
         ...['--port', String(port), '--health-port', String(healthPort)],
       ],
       cwd: ROOT,

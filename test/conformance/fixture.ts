@@ -26,7 +26,7 @@ export async function startFixture(options: FixtureOptions): Promise<Fixture> {
   await using started = new AsyncDisposableStack();
   const upstream = await startFixtureServer({ kubeconfig, namespace });
   started.defer(() => upstream.close());
-  const operator = await startOperatorProcess({ kubeconfig: operatorKubeconfig, namespace });
+  const operator = await startOperatorProcess({ kubeconfig: operatorKubeconfig, namespace, flags: ['--watch=own'] });
   started.defer(async () => {
     await operator.stop();
   });

@@ -34,12 +34,13 @@ export interface Scene {
 }
 
 export interface SceneOptions extends UpstreamOptions {
+  /** Default: the one of this test run, where the operator serves its own namespace alone; others run beside it. */
+  readonly cluster?: TestCluster;
   readonly flags?: readonly string[];
 }
 
 export async function startScene(tools: Record<string, UpstreamTool>, options: SceneOptions = {}): Promise<Scene> {
-  const { flags = [], ...upstreamOptions } = options;
-  const cluster = await testCluster();
+  const { cluster = await testCluster(), flags = ['--watch=own'], ...upstreamOptions } = options;
   const namespace = await cluster.namespace('e2e');
   const upstream = await startUpstream({ tools, ...upstreamOptions });
   const kubectl = (args: readonly string[], input?: string): Promise<string> =>

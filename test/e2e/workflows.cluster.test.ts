@@ -105,26 +105,3 @@ test('revisions beyond the limit go, the current one stays', async () => {
     assert.equal(list.trim().split('\n').length, 2);
   });
 });
-
-test('each namespace has an endpoint of its own', async () => {
-  const other = await scene.cluster.namespace('other');
-  await scene.kubectl(
-    ['-n', other, 'apply', '-f', '-'],
-    JSON.stringify({
-      apiVersion: 'convoke.dev/v1alpha1',
-      kind: 'Workflow',
-      metadata: { name: 'elsewhere', namespace: other },
-      spec: { steps: [{ id: 'nap', sleep: '1ms' }] },
-    }).replace('\n', ''),
-  );
-  const { connectHost } = await import('../../deploy/demo/host.ts');
-  const host = await connectHost(scene.operator.url.replace('/mcp', `/namespaces/${other}/mcp`));
-  await eventually(async () => {
-    assert.deepEqual(
-      (await host.tools()).map(({ name }) => name),
-      ['workflow_elsewhere'],
-    );
-  });
-  assert.ok(!(await names()).includes('workflow_elsewhere'));
-  await host.close();
-});
