@@ -68,7 +68,7 @@ export interface Transition {
   readonly effects: readonly ConnectionEffect[];
 }
 
-export const RECONNECT: Backoff = { base: 100, factor: 2, max: 30_000, jitter: 0.5 };
+export const RECONNECT: Backoff = { base: 100, factor: 2, max: 10_000, jitter: 0.5 };
 /** However many calls want it, attempts are at least so far apart. */
 export const WANTED_MS = 200;
 /** A connection that held for so long starts over with its failures. */
@@ -126,13 +126,18 @@ function whileReady(state: In<'ready'>, input: ConnectionInput, now: number, ran
 }
 
 function whileBackingOff(state: In<'backingOff'>, input: ConnectionInput, now: number): Transition {
-  const attempt = { state: connecting(state.failures, false, state.fault), effects: [{ type: 'connect' }] } as const;
-  if (input.type === 'due') return attempt;
+  const attempt = (failures: number): Transition => ({
+    state: connecting(failures, false, state.fault),
+    effects: [{ type: 'connect' }],
+  });
+  if (input.type === 'due') return attempt(state.failures);
   if (input.type !== 'wanted') return { state, effects: [] };
+  // An attempt for the sake of a call takes the place of the last one: calls that fail do not make the backoff longer.
+  const failures = Math.max(0, state.failures - 1);
   const until = Math.max(now, state.since + WANTED_MS);
-  if (until === now) return attempt;
+  if (until === now) return attempt(failures);
   if (until >= state.until) return { state, effects: [] };
-  return { state: { ...state, until }, effects: [{ type: 'wake', afterMs: until - now }] };
+  return { state: { ...state, failures, until }, effects: [{ type: 'wake', afterMs: until - now }] };
 }
 
 function connecting(failures: number, renewing = false, fault?: Fault): ConnectionState {

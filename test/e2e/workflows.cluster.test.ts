@@ -15,7 +15,7 @@ after(() => scene?.close());
 
 const names = async (): Promise<string[]> => (await scene.host.tools()).map(({ name }) => name);
 
-test('a Workflow that names what is not there says which, and becomes Ready by itself when it appears', async () => {
+test('a Workflow that names what is not there says which, and becomes Ready by itself when it appears', async (t) => {
   const steps = [
     { id: 'a', tool: 'late/echo' },
     { id: 'b', tool: 'up/nothing' },
@@ -31,6 +31,7 @@ test('a Workflow that names what is not there says which, and becomes Ready by i
   assert.equal((await scene.kubectl(['get', 'wfe', '-o', 'name'])).trim(), '', 'no run was created');
 
   const late = await startUpstream({ tools: echo });
+  t.after(() => late.close());
   await scene.kubectl(['apply', '-f', '-'], JSON.stringify(mcpServer('late', late.url)));
   await scene.upstream.setTools({ ...echo, nothing: { handler: () => 'something' } });
   await scene.workflow('waiting', { taskBehavior: 'never', steps });
@@ -46,8 +47,8 @@ test('a Workflow that names what is not there says which, and becomes Ready by i
   assert.ok('result' in failed && failed.result.isError);
   await scene.workflow('waiting', { taskBehavior: 'never', steps }, 'Ready=False');
   const again = await startUpstream({ tools: echo, port: late.port });
+  t.after(() => again.close());
   await scene.workflow('waiting', { taskBehavior: 'never', steps });
-  await again.close();
   await scene.kubectl(['delete', 'wf', 'waiting']);
 });
 

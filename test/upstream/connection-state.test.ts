@@ -132,7 +132,17 @@ test('however often it is wanted, attempts are some time apart', () => {
   assert.ok(attempts >= 10_000 / WANTED_MS - 3, `${attempts} attempts in 10 s`);
 });
 
-test('delays grow to 30 s, and start small again after a time that was good', () => {
+test('calls that find the server away do not make the wait for it longer', () => {
+  const first = step({ kind: 'connecting', failures: 0, renewing: false }, { type: 'failed', fault: FAULT }, 0, 0);
+  let state = first.state;
+  for (let now = WANTED_MS; now < 20 * WANTED_MS; now += WANTED_MS) {
+    state = step(step(state, { type: 'wanted' }, now, 0).state, { type: 'failed', fault: FAULT }, now, 0).state;
+  }
+  assert.equal(state.kind, 'backingOff');
+  assert.equal(state.kind === 'backingOff' && state.until - state.since, RECONNECT.base);
+});
+
+test('delays grow to 10 s, and start small again after a time that was good', () => {
   let state = step({ kind: 'idle' }, { type: 'configured' }, 0, 0).state;
   const delays: number[] = [];
   for (let n = 0; n < 12; n += 1) {
@@ -141,10 +151,10 @@ test('delays grow to 30 s, and start small again after a time that was good', ()
     state = step(failed.state, { type: 'due' }, 0, 0).state;
   }
   assert.deepEqual(delays.slice(0, 4), [100, 200, 400, 800]);
-  assert.equal(delays.at(-1), 30_000);
+  assert.equal(delays.at(-1), 10_000);
   const ready = step(state, { type: 'connected' }, 0, 0).state;
   const lostAt = (now: number) => step(ready, { type: 'lost', fault: FAULT }, now, 0).effects;
-  assert.deepEqual(lostAt(STABLE_MS - 1), [{ type: 'retire' }, { type: 'wake', afterMs: 30_000 }]);
+  assert.deepEqual(lostAt(STABLE_MS - 1), [{ type: 'retire' }, { type: 'wake', afterMs: 10_000 }]);
   assert.deepEqual(lostAt(STABLE_MS), [{ type: 'retire' }, { type: 'wake', afterMs: 100 }]);
 });
 
