@@ -95,7 +95,8 @@ export interface CallToolEffect {
   readonly after: 'nothing' | 'create' | 'status';
 }
 
-export type ReportReason = 'Started' | 'StepFailed' | 'Completed' | 'Failed' | 'Cancelled';
+/** That a run began is in its record; an Event of it would cost each run as much as its create. */
+export type ReportReason = 'StepFailed' | 'Completed' | 'Failed' | 'Cancelled';
 
 export interface Transition {
   readonly state: State;

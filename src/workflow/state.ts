@@ -70,14 +70,13 @@ function start(run: Run, { at, runner, revision, cancel, creating, announced }: 
     startedAt: time,
     totalSteps: run.plan.steps.length,
   };
-  const started = [report('Normal', 'Started', `started by ${runner} on revision ${revision}`)];
-  if (cancel) return after(started, cancelled(run, status, at));
+  if (cancel) return cancelled(run, status, at);
   if (!run.args.ok) {
     const message = `the arguments do not fit:\n${run.args.faults.join('\n')}`;
-    return after(started, fail(run, status, at, { reason: 'InvalidArguments', message }));
+    return fail(run, status, at, { reason: 'InvalidArguments', message });
   }
   const entry: Entry = creating ? { by: 'creator', announced } : { by: 'finder', announced };
-  return after(started, advance(run, { status }, at, entry));
+  return advance(run, { status }, at, entry);
 }
 
 /** A new runner takes up what is recorded. Whatever it calls first waits until its claim is acknowledged. */

@@ -185,7 +185,6 @@ describe('what an admin sees', () => {
     };
     await scene.run();
     assert.deepEqual(scene.events, [
-      'Normal Started: started by replica-1 on revision deploy-1',
       "Warning StepFailed: step 'bad' (up/bad) failed: Unavailable on attempt 1: no server",
       'Normal Completed: completed in 0s',
     ]);
