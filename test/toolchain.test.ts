@@ -25,3 +25,15 @@ test('.ci/run runs what the README tells a reader to run', async () => {
   assert.match(await readFile(join(ROOT, 'README.md'), 'utf8'), new RegExp(`^${commands.join(' && ')}( |$)`, 'm'));
   assert.equal(commands.length, 2);
 });
+
+test('the lock file has every optional package, also those of other platforms: npm ci refuses it otherwise', async () => {
+  const { packages } = JSON.parse(await readFile(join(ROOT, 'package-lock.json'), 'utf8')) as {
+    packages: Record<string, { optionalDependencies?: Record<string, string> }>;
+  };
+  const missing = Object.entries(packages).flatMap(([path, { optionalDependencies = {} }]) =>
+    Object.keys(optionalDependencies).filter(
+      (name) => !(`node_modules/${name}` in packages || `${path}/node_modules/${name}` in packages),
+    ),
+  );
+  assert.deepEqual(missing, []);
+});
