@@ -20,7 +20,8 @@ export async function operator(argv: string[]): Promise<number> {
   const log = createLogger(options.logLevel, { component: 'convoke' });
   const stopped = Promise.withResolvers<string>();
   const onSignal = (signal: NodeJS.Signals): void => {
-    process.off(signal, onSignal);
+    process.off('SIGTERM', onSignal);
+    process.off('SIGINT', onSignal);
     stopped.resolve(signal);
   };
   process.on('SIGTERM', onSignal);

@@ -1,9 +1,10 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Condition } from '../api/object.ts';
+import { shorten } from '../workflow/values.ts';
 
 export type NewCondition = Omit<Condition, 'lastTransitionTime'>;
 
-/** The conditions with `changes` put in; `lastTransitionTime` moves only when a `status` changes. */
+/** The conditions with `changes` put in, messages cut to what the CRDs take; `lastTransitionTime` moves only when a `status` changes. */
 export function withConditions(
   before: readonly Condition[],
   changes: readonly NewCondition[],
@@ -13,7 +14,7 @@ export function withConditions(
   for (const change of changes) {
     const old = byType.get(change.type);
     const lastTransitionTime = old?.status === change.status ? old.lastTransitionTime : now;
-    byType.set(change.type, { ...change, lastTransitionTime });
+    byType.set(change.type, { ...change, message: shorten(change.message), lastTransitionTime });
   }
   return [...byType.values()];
 }

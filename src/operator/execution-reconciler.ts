@@ -2,7 +2,12 @@ import { DEFAULTS } from '../api/constants.ts';
 import type { ControllerRevision } from '../api/controller-revision.ts';
 import { splitKey } from '../api/object.ts';
 import type { Workflow } from '../api/workflow.ts';
-import { type ExecutionReason, isFinal, type WorkflowExecution } from '../api/workflow-execution.ts';
+import {
+  type ExecutionReason,
+  isFinal,
+  type WorkflowExecution,
+  type WorkflowExecutionStatus,
+} from '../api/workflow-execution.ts';
 import type { ResourceClient } from '../kube/client.ts';
 import { ConflictError, NotFoundError } from '../kube/errors.ts';
 import type { Store } from '../kube/store.ts';
@@ -10,12 +15,13 @@ import type { Outcome } from '../kube/work-queue.ts';
 import { type Clock, toTimestamp } from '../lib/clock.ts';
 import { parseDuration } from '../lib/duration.ts';
 import type { Upstreams } from '../upstream/upstreams.ts';
+import { closeRunning, shownDuration } from '../workflow/finish.ts';
 import { type Plan, planWorkflow } from '../workflow/plan.ts';
 import type { RecordEvent } from '../workflow/ports.ts';
+import { shorten } from '../workflow/values.ts';
 import { findRevision, revisionOf } from './revisions.ts';
 import type { ActiveRuns } from './runs.ts';
 import type { WorkflowCatalog } from './workflow-catalog.ts';
-import type { WorkflowTool } from './workflow-tool.ts';
 
 export interface ExecutionReconcilerDeps {
   readonly executions: Store<WorkflowExecution>;
@@ -48,7 +54,7 @@ export function createExecutionReconciler(
     const { namespace, name } = splitKey(key);
     const execution = deps.executions.get(namespace, name);
     const active = deps.runs.active(key);
-    if (execution === undefined) {
+    if (execution === undefined || execution.metadata.deletionTimestamp !== undefined) {
       active?.forget();
       return 'done';
     }
@@ -115,7 +121,7 @@ async function findPlan(
   const pinned = revisionOf(execution);
   if (pinned !== undefined) return planOfRevision(deps, namespace, name, pinned, signal);
 
-  const tool = deps.catalog.toolOf(namespace, name) as WorkflowTool | undefined;
+  const tool = deps.catalog.toolOf(namespace, name);
   if (tool !== undefined) return { plan: tool.plan, revision: tool.revision };
   const workflow = deps.workflows.get(namespace, name);
   const accepted = workflow?.status?.conditions?.find(({ type }) => type === 'Accepted');
@@ -147,25 +153,26 @@ async function planOfRevision(
   return { reason: 'InvalidWorkflow', message: `revision "${revision}": ${fault?.path}: ${fault?.message}` };
 }
 
-/** Ends a run that cannot begin. */
+/** Ends a run that cannot begin, or cannot go on since its revision is gone. */
 async function fail(
   deps: ExecutionReconcilerDeps,
   execution: WorkflowExecution,
   reason: ExecutionReason,
-  message: string,
+  text: string,
   signal: AbortSignal,
 ): Promise<void> {
+  const message = shorten(text);
   const now = deps.clock.now();
   const at = toTimestamp(now);
-  const status: WorkflowExecution['status'] = {
-    startedAt: at,
-    ...execution.status,
+  const before = execution.status ?? { phase: 'inprogress', startedAt: at };
+  const status: WorkflowExecutionStatus = {
+    ...closeRunning(before, 'failed', 'Interrupted', message, now),
     phase: 'failed',
     reason,
     message,
     finishedAt: at,
     expiresAt: toTimestamp(now + parseDuration(DEFAULTS.ttlAfterFinished)),
-    duration: '0s',
+    duration: shownDuration(now - Date.parse(before.startedAt ?? at)),
     result: { content: [{ type: 'text', text: message }], isError: true },
   };
   try {

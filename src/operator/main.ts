@@ -23,11 +23,13 @@ import { type Clock, systemClock } from '../lib/clock.ts';
 import { systemIds } from '../lib/ids.ts';
 import type { Logger } from '../lib/log.ts';
 import { startEndpoint } from '../mcp/endpoint.ts';
+import { hostOfUrl } from '../mcp/host-check.ts';
 import { startUpstreams } from '../upstream/upstreams.ts';
 import { createExecutionReconciler } from './execution-reconciler.ts';
 import { createRunStore } from './execution-store.ts';
-import { startHealthServer } from './health-server.ts';
+import { type HealthServer, startHealthServer } from './health-server.ts';
 import type { OperatorOptions } from './options.ts';
+import { workflowOfRevision } from './revisions.ts';
 import { ActiveRuns } from './runs.ts';
 import { createServerReconciler } from './server-reconciler.ts';
 import { WorkflowCatalog } from './workflow-catalog.ts';
@@ -96,16 +98,13 @@ export async function startOperator(options: OperatorOptions, log: Logger): Prom
     },
   });
   const servers = reflect<MCPServer>(MCP_SERVER, { onKey: (key) => serverQueue.add(key) });
-  const workflowOf = ({ metadata }: ControllerRevision): string =>
-    `${metadata.namespace}/${metadata.labels?.[WORKFLOW_LABEL]}`;
   const revisions = reflect<ControllerRevision>(CONTROLLER_REVISION, {
     labelSelector: WORKFLOW_LABEL,
     onKey: (key) => {
       const { namespace, name } = splitKey(key);
-      const revision = revisions.store.get(namespace, name);
-      if (revision !== undefined) workflowQueue.add(workflowOf(revision));
+      workflowQueue.add(`${namespace}/${workflowOfRevision(name)}`);
     },
-    indexes: { [BY_WORKFLOW]: (revision) => [workflowOf(revision)] },
+    indexes: { [BY_WORKFLOW]: ({ metadata }) => [`${metadata.namespace}/${metadata.labels?.[WORKFLOW_LABEL]}`] },
   });
   const reflectors = [workflows, executions, servers, revisions];
   const synced = Promise.all(reflectors.map((reflector) => reflector.synced));
@@ -212,27 +211,27 @@ export async function startOperator(options: OperatorOptions, log: Logger): Prom
     }),
   );
 
-  let isReady = false;
+  let notReady: string | undefined = 'waiting for the first sync with the API server';
   const ready = (async () => {
     await synced;
     await workflowQueue.idle();
-    isReady = true;
+    intake.signal.throwIfAborted();
+    notReady = undefined;
     log.info({ workflows: workflows.store.size, executions: executions.store.size }, 'ready');
   })();
   ready.catch(() => {}); // as `synced`
 
+  let health: HealthServer | undefined;
   const close = async (): Promise<void> => {
     intake.abort();
     lifetime.abort();
     await Promise.all([upstreams.done, ...reflectors.map((reflector) => reflector.done)]);
     await client.close();
+    await health?.close();
   };
   try {
-    const health = await startHealthServer({
-      host: options.healthHost,
-      port: options.healthPort,
-      notReady: () => (isReady ? undefined : 'waiting for the first sync with the API server'),
-    });
+    const { healthHost: host, healthPort: port } = options;
+    health = await startHealthServer({ host, port, notReady: () => notReady });
     const endpoint = await startEndpoint(
       {
         catalog,
@@ -244,19 +243,20 @@ export async function startOperator(options: OperatorOptions, log: Logger): Prom
       },
       signal,
     );
-    const healthUrl = `http://${options.healthHost}:${health.port}`;
+    const healthUrl = `http://${hostOfUrl(host)}:${health.port}`;
     log.info({ url: endpoint.url, healthUrl, namespace: ownNamespace, runner }, 'listening');
     return {
       url: endpoint.url,
       healthUrl,
       ready,
       async stop() {
-        isReady = false;
+        notReady = 'stopping';
         intake.abort();
-        await within(options.shutdownGraceMs, clock, Promise.all([endpoint.close(), runs.drain()]));
+        // Twice: a call that was waiting for a server may have started a run meanwhile.
+        const closed = endpoint.close().then(() => runs.drain());
+        await within(options.shutdownGraceMs, clock, Promise.all([runs.drain(), closed]));
         await within(FLUSH_MS, clock, events.flush());
         await close();
-        await health.close();
       },
     };
   } catch (error) {

@@ -104,7 +104,7 @@ export function parseOptions(argv: readonly string[], env: NodeJS.ProcessEnv): O
     namespace: text('namespace'),
     watch: oneOf('watch', text('watch'), ['all', 'own']),
     allowStdio: oneOf('allow-stdio', text('allow-stdio'), ['true', 'false']) === 'true',
-    runner: text('runner'),
+    runner: identity('runner', text('runner')),
     logLevel: oneOf('log-level', text('log-level'), LOG_LEVELS),
   };
 }
@@ -150,6 +150,12 @@ function duration(name: FlagName, text = ''): number {
   } catch {
     throw invalid(name, text, 'a duration, for instance 500ms, 30s or 5m');
   }
+}
+
+/** The CRD takes no longer ones. */
+function identity(name: FlagName, text: string | undefined): string | undefined {
+  if (text !== undefined && text.length > 253) throw invalid(name, text, 'at most 253 characters');
+  return text;
 }
 
 function oneOf<T extends string>(name: FlagName, text: string | undefined, choices: readonly T[]): T {

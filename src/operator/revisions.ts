@@ -14,6 +14,11 @@ export function revisionName(workflow: string, spec: WorkflowSpec): string {
   return `${workflow}-${createHash('sha256').update(canonicalJson(spec)).digest('hex').slice(0, 10)}`;
 }
 
+/** The inverse of `revisionName`, for a revision that is known by its name only. */
+export function workflowOfRevision(revision: string): string {
+  return revision.replace(/-[0-9a-f]{10}$/, '');
+}
+
 /**
  * Sees to it that the Workflow's spec is kept; gives the revision's name. No owner reference: the garbage collector would
  * take the revision away with the Workflow, under the runs that are pinned to it. `superfluous` says when it may go.

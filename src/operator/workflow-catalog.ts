@@ -1,10 +1,20 @@
-import type { Catalog, CatalogTool } from '../mcp/ports.ts';
+import type { Catalog } from '../mcp/ports.ts';
+import type { WorkflowTool } from './workflow-tool.ts';
+
+/** The tools of one namespace. No two Workflows share a name; the reconciler sees to that. */
+interface Tools {
+  readonly byName: Map<string, WorkflowTool>;
+  readonly byWorkflow: Map<string, WorkflowTool>;
+  /** Made when it is asked for. */
+  sorted: readonly WorkflowTool[] | undefined;
+}
+
+const NONE: readonly WorkflowTool[] = [];
 
 /** The tools that the accepted Workflows offer, by namespace. Filled by the Workflow reconciler, read by the endpoint. */
 export class WorkflowCatalog implements Catalog {
   readonly #serves: (namespace: string) => boolean;
-  readonly #namespaces = new Map<string, Map<string, CatalogTool>>();
-  readonly #sorted = new Map<string, readonly CatalogTool[]>();
+  readonly #namespaces = new Map<string, Tools>();
   readonly #listeners = new Set<(namespace: string) => void>();
 
   constructor(serves: (namespace: string) => boolean) {
@@ -15,17 +25,15 @@ export class WorkflowCatalog implements Catalog {
     return this.#serves(namespace);
   }
 
-  tools(namespace: string): readonly CatalogTool[] {
-    const known = this.#sorted.get(namespace);
-    if (known !== undefined) return known;
-    const tools = [...(this.#namespaces.get(namespace)?.values() ?? [])];
-    const sorted = tools.sort((a, b) => (a.name < b.name ? -1 : 1));
-    this.#sorted.set(namespace, sorted);
-    return sorted;
+  tools(namespace: string): readonly WorkflowTool[] {
+    const tools = this.#namespaces.get(namespace);
+    if (tools === undefined) return NONE;
+    tools.sorted ??= [...tools.byName.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
+    return tools.sorted;
   }
 
-  tool(namespace: string, name: string): CatalogTool | undefined {
-    return this.#namespaces.get(namespace)?.get(name);
+  tool(namespace: string, name: string): WorkflowTool | undefined {
+    return this.#namespaces.get(namespace)?.byName.get(name);
   }
 
   onChange(listener: (namespace: string) => void): () => void {
@@ -34,19 +42,37 @@ export class WorkflowCatalog implements Catalog {
   }
 
   /** The tool of a Workflow, whatever it is called. */
-  toolOf(namespace: string, workflow: string): CatalogTool | undefined {
-    return this.tools(namespace).find((tool) => tool.workflow === workflow);
+  toolOf(namespace: string, workflow: string): WorkflowTool | undefined {
+    return this.#namespaces.get(namespace)?.byWorkflow.get(workflow);
   }
 
-  /** Puts the tool in the place of the one that its Workflow had; undefined takes that one out. */
-  set(namespace: string, workflow: string, tool: CatalogTool | undefined): void {
-    const before = this.toolOf(namespace, workflow);
+  /**
+   * Puts the tool in the place of the one that its Workflow had; undefined takes that one out. Another Workflow that had
+   * the name has no tool any more.
+   */
+  set(namespace: string, workflow: string, tool: WorkflowTool | undefined): void {
+    const tools = this.#toolsOf(namespace);
+    const before = tools.byWorkflow.get(workflow);
     if (before === tool) return;
-    const tools = this.#namespaces.get(namespace) ?? new Map<string, CatalogTool>();
-    if (before !== undefined) tools.delete(before.name);
-    if (tool !== undefined) tools.set(tool.name, tool);
-    this.#namespaces.set(namespace, tools);
-    this.#sorted.delete(namespace);
+    if (before !== undefined) {
+      tools.byName.delete(before.name);
+      tools.byWorkflow.delete(workflow);
+    }
+    if (tool !== undefined) {
+      const rival = tools.byName.get(tool.name);
+      if (rival !== undefined) tools.byWorkflow.delete(rival.workflow);
+      tools.byName.set(tool.name, tool);
+      tools.byWorkflow.set(workflow, tool);
+    }
+    tools.sorted = undefined;
     for (const listener of this.#listeners) listener(namespace);
+  }
+
+  #toolsOf(namespace: string): Tools {
+    const known = this.#namespaces.get(namespace);
+    if (known !== undefined) return known;
+    const tools: Tools = { byName: new Map(), byWorkflow: new Map(), sorted: undefined };
+    this.#namespaces.set(namespace, tools);
+    return tools;
   }
 }

@@ -9,8 +9,9 @@ import type { Outcome } from '../kube/work-queue.ts';
 import { type Clock, toTimestamp } from '../lib/clock.ts';
 import type { Upstreams } from '../upstream/upstreams.ts';
 import { planWorkflow } from '../workflow/plan.ts';
+import { shorten } from '../workflow/values.ts';
 import { type NewCondition, sameStatus, withConditions } from './conditions.ts';
-import { findRevision, keepRevision, revisionOf, superfluous } from './revisions.ts';
+import { findRevision, keepRevision, revisionName, revisionOf, superfluous } from './revisions.ts';
 import type { WorkflowCatalog } from './workflow-catalog.ts';
 import { createTool, type WorkflowTool } from './workflow-tool.ts';
 
@@ -36,6 +37,9 @@ export const BY_WORKFLOW = 'workflow';
 /** Index of the execution store by `<namespace>/<workflow>`, without those that have ended. */
 export const UNFINISHED = 'unfinished';
 
+/** What the CRD takes. */
+const MAX_CHECKS = 256;
+
 interface Verdict {
   readonly tool: WorkflowTool | undefined;
   readonly accepted: NewCondition;
@@ -59,7 +63,10 @@ export function createWorkflowReconciler(
     }
     const verdict = await judge(deps, workflow, signal);
     deps.catalog.set(namespace, name, verdict.tool);
-    if (before !== verdict.tool?.name) wakeRivals(deps, namespace, name, before);
+    if (before !== verdict.tool?.name) {
+      wakeRivals(deps, namespace, name, before);
+      wakeRivals(deps, namespace, name, verdict.tool?.name);
+    }
     const written = await writeStatus(deps, workflow, verdict, signal);
     await collect(deps, namespace, name, written, signal);
     return 'done';
@@ -97,7 +104,8 @@ async function judge(deps: WorkflowReconcilerDeps, workflow: Workflow, signal: A
     const message = `the tool name "${toolNameOf(workflow)}" belongs to the older Workflow "${owner.metadata.name}"`;
     return refuse('ToolNameTaken', message, [{ path: 'spec.toolName', message }]);
   }
-  const revision = await keepRevision(workflow, deps.revisionClient, signal);
+  const revision = revisionName(name, workflow.spec);
+  if (!isKept(deps, workflow, revision)) await keepRevision(workflow, deps.revisionClient, signal);
   const tool = toolFor(deps, workflow, revision, workflow.spec, planned.plan);
   const missing = tool.missing();
   return {
@@ -111,6 +119,16 @@ async function judge(deps: WorkflowReconcilerDeps, workflow: Workflow, signal: A
   };
 }
 
+/**
+ * Whether this operator has kept the revision for this very Workflow. What the store says is not enough: it may still hold
+ * what went with a Workflow of the same name that was deleted.
+ */
+function isKept(deps: WorkflowReconcilerDeps, { metadata }: Workflow, revision: string): boolean {
+  const { namespace = '', name, uid } = metadata;
+  const listed = deps.catalog.toolOf(namespace, name);
+  return listed?.revision === revision && listed.uid === uid && deps.revisions.get(namespace, revision) !== undefined;
+}
+
 /** The same object while nothing changed, so that the list of tools is not announced anew. */
 function toolFor(
   deps: WorkflowReconcilerDeps,
@@ -120,12 +138,12 @@ function toolFor(
   plan: WorkflowTool['plan'],
 ): WorkflowTool {
   const { namespace = '', name } = workflow.metadata;
-  const current = deps.catalog.toolOf(namespace, name) as WorkflowTool | undefined;
+  const current = deps.catalog.toolOf(namespace, name);
   if (current?.revision === revision && current.uid === workflow.metadata.uid) return current;
   return createTool({ workflow: { ...workflow, spec }, revision, plan, ...deps });
 }
 
-/** A spec that became invalid leaves its last accepted revision in service. */
+/** A spec that became invalid leaves its last accepted revision in service, unless another Workflow wants that name now. */
 async function previousTool(
   deps: WorkflowReconcilerDeps,
   workflow: Workflow,
@@ -135,8 +153,12 @@ async function previousTool(
   const revision = workflow.status?.revision;
   if (revision === undefined) return undefined;
   const kept = await findRevision(deps.revisions, deps.revisionClient, namespace, revision, signal);
-  const planned = kept && planWorkflow(name, kept.data.spec);
-  return planned && 'plan' in planned ? toolFor(deps, workflow, revision, kept.data.spec, planned.plan) : undefined;
+  if (kept === undefined) return undefined;
+  const toolName = toolNameOf({ ...workflow, spec: kept.data.spec });
+  const rivals = deps.workflows.by(BY_TOOL_NAME, `${namespace}/${toolName}`);
+  if (rivals.some(({ metadata }) => metadata.name !== name)) return undefined;
+  const planned = planWorkflow(name, kept.data.spec);
+  return 'plan' in planned ? toolFor(deps, workflow, revision, kept.data.spec, planned.plan) : undefined;
 }
 
 /** Of several that want one name the oldest has it, whoever comes first here (field case 40). */
@@ -166,12 +188,18 @@ async function writeStatus(
     ...kept,
     ...(workflow.metadata.generation !== undefined && { observedGeneration: workflow.metadata.generation }),
     ...(tool !== undefined && { toolName: tool.name, revision: tool.revision }),
-    ...(checks.length > 0 && { checks: checks.slice(0, 256) }),
+    ...(checks.length > 0 && { checks: checks.slice(0, MAX_CHECKS).map(bounded) }),
     conditions,
   };
   if (sameStatus(workflow.status, status)) return workflow;
+  const written = await deps.workflowClient.replaceStatus({ ...workflow, status }, signal);
   announce(deps, workflow, [accepted, ready]);
-  return deps.workflowClient.replaceStatus({ ...workflow, status }, signal);
+  return written;
+}
+
+/** The CRD takes paths of 512 and messages of 2048 characters; keys in `args` and expressions may be longer. */
+function bounded(check: Check): Check {
+  return { ...check, path: shorten(check.path, 450), message: shorten(check.message, 2_000) };
 }
 
 /** An Event for each condition whose status or reason changed. */

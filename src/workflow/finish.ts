@@ -103,7 +103,7 @@ function end(run: Run, status: WorkflowExecutionStatus, at: number, effect: Effe
 }
 
 /** For people: whole seconds, once there are some. */
-function shownDuration(ms: number): string {
+export function shownDuration(ms: number): string {
   return formatDuration(ms < 1_000 ? ms : Math.round(ms / 1_000) * 1_000);
 }
 
