@@ -51,9 +51,9 @@ export class WorkflowCatalog implements Catalog {
    * the name has no tool any more.
    */
   set(namespace: string, workflow: string, tool: WorkflowTool | undefined): void {
-    const tools = this.#toolsOf(namespace);
-    const before = tools.byWorkflow.get(workflow);
+    const before = this.toolOf(namespace, workflow);
     if (before === tool) return;
+    const tools = this.#toolsOf(namespace);
     if (before !== undefined) {
       tools.byName.delete(before.name);
       tools.byWorkflow.delete(workflow);
