@@ -42,6 +42,11 @@ export function errorResult(text: string): ToolResult {
   return { content: [{ type: 'text', text }], isError: true };
 }
 
+/** The operator drives a run no longer whose end a call waits for. The message says why; it is fit for a client. */
+export class RunLeftError extends Error {
+  override name = 'RunLeftError';
+}
+
 export interface FaultContext {
   readonly log: Logger;
   readonly ids: IdSource;
@@ -52,6 +57,7 @@ export interface FaultContext {
 /** The error that answers whatever was thrown. What nobody foresaw is logged under an id; the client sees that id alone. */
 export function toProtocolError(thrown: unknown, { log, ids, namespace, method }: FaultContext): ProtocolError {
   if (thrown instanceof ProtocolError) return thrown;
+  if (thrown instanceof RunLeftError) return unavailable(thrown.message);
   const keys = { namespace, method, error: describeError(thrown) };
   if (thrown instanceof UnavailableError) {
     log.warn(keys, 'API server away');

@@ -57,6 +57,9 @@ export interface Run {
   readonly id: string;
   /** The API server has acknowledged the object. */
   readonly created: Promise<WorkflowExecution>;
-  /** The run has ended, and is recorded so far as an answer needs (design §4). Its phase is final. */
+  /**
+   * The run has ended, and is recorded so far as an answer needs (design §4). Its phase is final. Rejects with a
+   * RunLeftError (errors.ts) when the operator drives it no longer.
+   */
   readonly ended: Promise<WorkflowExecution>;
 }

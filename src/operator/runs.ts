@@ -14,6 +14,7 @@ import type { Clock } from '../lib/clock.ts';
 import { describeError } from '../lib/errors.ts';
 import type { IdSource } from '../lib/ids.ts';
 import type { Logger } from '../lib/log.ts';
+import { RunLeftError } from '../mcp/errors.ts';
 import type { Run, Runs, StartRequest } from '../mcp/ports.ts';
 import { type Drive, type DriveOptions, drive, firstStepAnnotation } from '../workflow/executor.ts';
 import type { Plan } from '../workflow/plan.ts';
@@ -77,7 +78,8 @@ export class ActiveRuns implements Runs {
       created,
       ...(onProgress !== undefined && { onProgress }),
     });
-    return { id: execution.metadata.name, created, ended };
+    const { name: id } = execution.metadata;
+    return { id, created, ended: ended.catch((error: unknown) => Promise.reject(asTold(id, error))) };
   }
 
   /** Takes up a run that nobody here drives: one that kubectl created, or that a dead replica left. */
@@ -144,4 +146,10 @@ export class ActiveRuns implements Runs {
       .finally(() => this.#active.delete(key));
     return run;
   }
+}
+
+/** The caller learns that a run goes on or is gone; that is no fault of ours. */
+function asTold(id: string, error: unknown): unknown {
+  if (!(error instanceof RunLostError)) return error;
+  return new RunLeftError(`WorkflowExecution ${id}: ${error.message}.`, { cause: error });
 }

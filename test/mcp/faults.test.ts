@@ -3,6 +3,7 @@ import { type TestContext, test } from 'node:test';
 import { CallToolResultV2Schema } from '@modelcontextprotocol/ext-tasks/core/v2';
 import { NotFoundError, TooLargeError, UnavailableError } from '../../src/kube/errors.ts';
 import type { JsonValue } from '../../src/lib/json.ts';
+import { RunLeftError } from '../../src/mcp/errors.ts';
 import { type MemoryRun, scaleTool, textOf, toolOf } from './memory-world.ts';
 import { post, type Reply, type Scene, startScene, TASKS } from './scene.ts';
 
@@ -196,6 +197,18 @@ test('arguments too large to be recorded, and an execution deleted meanwhile, ar
   runs.onStart = (run) => run.fail(new NotFoundError('not found', 404, 'NotFound'));
   const { error } = await rpc('tools/call', { name: TOOL });
   assert.match(error.message, /WorkflowExecution was deleted/);
+});
+
+test('a run that the operator drives no longer: -32603 that says what becomes of it, and no fault in the log', async (t) => {
+  const { rpc, runs, logs } = await scene(t);
+  runs.onStart = (run) => {
+    run.record();
+    run.leave(new RunLeftError('WorkflowExecution x: it goes on'));
+  };
+  const { error } = await rpc('tools/call', { name: TOOL });
+  assert.equal(error.code, -32603);
+  assert.equal(error.message, 'WorkflowExecution x: it goes on');
+  assert.ok(!logs.some(({ level }) => level === 'error'));
 });
 
 /** Each way by which something unforeseen may come up. */

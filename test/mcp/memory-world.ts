@@ -117,6 +117,11 @@ export class MemoryRun implements Run {
   /** Its create is refused, or what drives it breaks. */
   fail(error: Error): void {
     this.#created.reject(error);
+    this.leave(error);
+  }
+
+  /** Its end will not be known here. */
+  leave(error: Error): void {
     this.#ended.reject(error);
   }
 
