@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { describeError } from '../../src/lib/errors.ts';
-import { connectHost, type Host, type ToolAnswer } from './host.ts';
+import { type Answer, connectHost, type Host, type ToolAnswer } from './host.ts';
 import { type Stage, setUp } from './stage.ts';
 
 /**
@@ -9,6 +9,8 @@ import { type Stage, setUp } from './stage.ts';
  * 1 when anything is not as told.
  */
 const USAGE = 'Usage: npm run demo -- [--once] [--kubeconfig FILE]';
+/** No task of the demo takes so long. */
+const END_MS = 60_000;
 const WORKFLOWS = ['weather', 'backup-config', 'long-report'];
 
 const styled = process.stdout.isTTY
@@ -54,6 +56,7 @@ async function callInPlace(host: Host): Promise<void> {
 
 async function callWithEffect(host: Host, stage: Stage): Promise<void> {
   title('A run that changes something real: it reads a ConfigMap and writes another');
+  await stage.kubectl(['delete', 'configmap', 'settings', 'settings-backup', '--ignore-not-found']);
   await show(stage, 'create configmap settings --from-literal=colour=blue --from-literal=size=42');
   const { answer, ms } = await called(host, 'workflow_backup-config', { name: 'settings', namespace: stage.namespace });
   const result = 'task' in answer ? await poll(host, answer.task.taskId) : expectResult(answer);
@@ -103,7 +106,7 @@ async function called(
   host: Host,
   name: string,
   args: Record<string, unknown>,
-): Promise<{ answer: Awaited<ReturnType<Host['call']>>; ms: number }> {
+): Promise<{ answer: Answer; ms: number }> {
   typed(`tools/call ${name} ${JSON.stringify(args)}`);
   const begin = performance.now();
   const answer = await host.call(name, args);
@@ -117,16 +120,18 @@ async function poll(host: Host, taskId: string): Promise<ToolAnswer> {
 }
 
 async function finalTask(host: Host, taskId: string, told = false): ReturnType<Host['task']> {
+  const giveUpAt = performance.now() + END_MS;
   for (;;) {
     const task = await host.task(taskId);
     if (told)
       indented(`tasks/get → ${task.status}${task.statusMessage === undefined ? '' : `: ${task.statusMessage}`}`);
     if (task.status !== 'working') return task;
+    if (performance.now() > giveUpAt) throw new Error(`task ${taskId} has not ended: ${JSON.stringify(task)}`);
     await delay(task.pollIntervalMs ?? 1_000);
   }
 }
 
-function expectResult(answer: { result: ToolAnswer } | { task: unknown }): ToolAnswer {
+function expectResult(answer: Answer): ToolAnswer {
   if (!('result' in answer) || answer.result.isError)
     throw new Error(`expected a result, got ${JSON.stringify(answer)}`);
   return answer.result;
@@ -159,13 +164,15 @@ async function main(signal: AbortSignal): Promise<void> {
   }
 }
 
-async function stayUp({ kubeconfigPath, namespace, endpoint, operatorLog }: Stage, signal: AbortSignal): Promise<void> {
+async function stayUp(stage: Stage, signal: AbortSignal): Promise<void> {
+  const { kubeconfigPath, namespace, endpoint, operatorLog, broken } = stage;
   title('It stays up until Ctrl-C. Try it from another terminal:');
   say(`export KUBECONFIG=${kubeconfigPath}; kubectl -n ${namespace} get wf,wfe,mcps`);
   say(`MCP endpoint: ${endpoint}    operator log: ${operatorLog}`);
   say('configuration of an MCP client:');
   indented(JSON.stringify({ mcpServers: { convoke: { type: 'http', url: endpoint } } }, undefined, 2));
-  await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
+  const stopped = new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
+  await Promise.race([stopped, broken]);
 }
 
 const interrupted = new AbortController();

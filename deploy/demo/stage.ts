@@ -23,6 +23,8 @@ export interface Stage {
   readonly namespace: string;
   readonly endpoint: string;
   readonly operatorLog: string;
+  /** Rejects when the operator ends before it is stopped. */
+  readonly broken: Promise<never>;
   /** Runs kubectl in the demo's namespace; resolves with its stdout. */
   kubectl(args: readonly string[], input?: string): Promise<string>;
   stop(): Promise<void>;
@@ -76,25 +78,18 @@ export async function setUp(
       args: [
         join(ROOT, 'src/cli/main.ts'),
         'operator',
-        ...[
-          '--kubeconfig',
-          await narrowKubeconfig(admin, folder, signal),
-          '--namespace',
-          namespace,
-          '--watch=own',
-          '--allow-stdio',
-        ],
+        ...['--kubeconfig', await narrowKubeconfig(admin, folder, signal)],
+        ...['--namespace', namespace, '--watch=own', '--allow-stdio'],
         ...['--port', String(port), '--health-port', String(healthPort)],
       ],
       cwd: ROOT,
       logFile: operatorLog,
     });
-    await Promise.race([
-      untilReady(`http://127.0.0.1:${healthPort}/readyz`, signal),
-      operator.ended.then(async (how) => {
-        throw new Error(`the operator ended with ${how}:\n${await logTail(operatorLog)}`);
-      }),
-    ]);
+    const broken = operator.ended.then(async (how) => {
+      throw new Error(`the operator ended with ${how}:\n${await logTail(operatorLog)}`);
+    });
+    broken.catch(() => {}); // at the end it is stopped, and nobody waits for it
+    await Promise.race([untilReady(`http://127.0.0.1:${healthPort}/readyz`, signal), broken]);
     const endpoint = `http://127.0.0.1:${port}/mcp`;
     say(`the operator serves MCP at ${endpoint}`);
 
@@ -103,7 +98,7 @@ export async function setUp(
       ['apply', '-f', '-'],
       servers.replace(KUBERNETES_SERVER, KUBERNETES_SERVER.replace('8090', String(kubernetesPort))),
     );
-    return { kubeconfigPath: admin, namespace, endpoint, operatorLog, kubectl, stop };
+    return { kubeconfigPath: admin, namespace, endpoint, operatorLog, broken, kubectl, stop };
   } catch (error) {
     await stop();
     throw error;
