@@ -159,6 +159,27 @@ test('a run that is deleted is stopped', async () => {
   await aborted;
 });
 
+test('field case 67 (G): a client that leaves its synchronous call: the run ends cancelled, at the upstream and in the record', async () => {
+  await scene.workflow('abandoned', { taskBehavior: 'never', steps: [{ id: 'hang', tool: 'up/hang' }] });
+  const leave = new AbortController();
+  const left = fetch(scene.operator.url, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
+    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'workflow_abandoned' } }),
+    signal: leave.signal,
+  }).then((response) => response.text());
+  const call = await scene.upstream.called('hang', 4);
+  const aborted = new Promise((resolve) => call.signal.addEventListener('abort', resolve));
+  leave.abort();
+  await assert.rejects(left);
+  await aborted;
+  const { metadata } = await scene.onlyRun('abandoned');
+  const { spec, status } = await scene.ended(metadata.name);
+  assert.equal(spec.cancel, true);
+  assert.equal(status?.phase, 'cancelled');
+  assert.ok(status?.finishedAt);
+});
+
 test('a finished execution is deleted when its time is over, and then its task is unknown', async () => {
   await scene.workflow('brief', { ttlAfterFinished: '1s', steps: [{ id: 'nap', sleep: '10ms' }] });
   const name = await scene.create({ workflow: 'brief' });

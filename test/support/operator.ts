@@ -86,19 +86,22 @@ function parseRecord(line: string): Record<string, unknown> {
   }
 }
 
-let narrow: Promise<string> | undefined;
+let token: Promise<string> | undefined;
 
-/** A kubeconfig with exactly the rights that deploy/base gives the operator: its ServiceAccount, its ClusterRole. */
-export function narrowKubeconfig(cluster: TestCluster): Promise<string> {
-  narrow ??= (async () => {
-    const admin = cluster.kubeconfigPath;
+/** A token with exactly the rights that deploy/base gives the operator: its ServiceAccount, its ClusterRole. */
+export function narrowToken({ kubeconfigPath: admin }: TestCluster): Promise<string> {
+  token ??= (async () => {
     const files = ['namespace.yaml', 'rbac.yaml'].map((name) => new URL(`deploy/base/${name}`, ROOT));
     const manifests = await Promise.all(files.map((file) => readFile(file, 'utf8')));
     await succeed(admin, ['apply', '--server-side', '--force-conflicts', '-f', '-'], manifests.join('\n---\n'));
-    const token = await succeed(admin, ['-n', 'convoke-system', 'create', 'token', 'convoke']);
-    return cluster.kubeconfigFor(token.trim());
+    return (await succeed(admin, ['-n', 'convoke-system', 'create', 'token', 'convoke'])).trim();
   })();
-  return narrow;
+  return token;
+}
+
+/** A kubeconfig with that token. */
+export async function narrowKubeconfig(cluster: TestCluster): Promise<string> {
+  return cluster.kubeconfigFor(await narrowToken(cluster));
 }
 
 /** kubectl that must succeed; resolves with its stdout. */
