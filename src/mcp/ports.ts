@@ -62,4 +62,6 @@ export interface Run {
    * RunLeftError (errors.ts) when the operator drives it no longer.
    */
   readonly ended: Promise<WorkflowExecution>;
+  /** Nobody waits for it any more: it starts nothing more and ends cancelled, even before it is recorded. */
+  abandon(): void;
 }

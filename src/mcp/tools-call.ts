@@ -127,9 +127,10 @@ async function recordedInTime(scope: Scope, run: Run, answered: AbortSignal): Pr
   );
 }
 
-/** Nobody will know this run's id: it is cancelled as soon as it is there. */
+/** Nobody will know this run's id: it does nothing more here, and is cancelled for everyone as soon as it is there. */
 function abandon({ runs, namespace, log }: Scope, run: Run, why: string): void {
   log.info({ execution: `${namespace}/${run.id}`, why }, 'cancelling an abandoned run');
+  run.abandon();
   run.created
     .then(() => runs.cancel(namespace, run.id))
     .catch((error: unknown) => {

@@ -71,7 +71,7 @@ export class ActiveRuns implements Runs {
       spec: { workflow, args, requestedBy: { subject, via: 'mcp' } },
     };
     const created = store.create(execution, this.#signal);
-    const { ended } = this.#drive({
+    const run = this.#drive({
       execution,
       plan,
       revision,
@@ -79,7 +79,8 @@ export class ActiveRuns implements Runs {
       ...(onProgress !== undefined && { onProgress }),
     });
     const { name: id } = execution.metadata;
-    return { id, created, ended: ended.catch((error: unknown) => Promise.reject(asTold(id, error))) };
+    const ended = run.ended.catch((error: unknown) => Promise.reject(asTold(id, error)));
+    return { id, created, ended, abandon: () => run.cancel() };
   }
 
   /** Takes up a run that nobody here drives: one that kubectl created, or that a dead replica left. */

@@ -63,4 +63,9 @@ test('the API server away: a run goes on, a new call is refused after ten second
   await eventually(async () => assert.equal((await execution()).status?.phase, 'completed'), 40_000);
   assert.equal(upstream.calls.filter(({ key }) => key?.includes(taskId)).length, 2);
   await eventually(async () => assert.equal((await host.task(taskId)).status, 'completed'));
+  await eventually(async () => {
+    const phases = await kubectl(['get', 'wfe', '-o', 'jsonpath={.items[*].status.phase}']);
+    assert.deepEqual(phases.split(' ').sort(), ['cancelled', 'completed']);
+  }, 40_000);
+  assert.equal(upstream.calls.length, 2, 'of the run that was refused nothing was called');
 });

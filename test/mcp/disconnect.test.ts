@@ -100,6 +100,7 @@ test('a client that leaves before its run is recorded: cancelled once it is', as
   leave.abort();
   await assert.rejects(answer);
   await abandoned(logs, 1);
+  assert.ok(run.abandoned);
   assert.deepEqual(runs.cancelled, []);
   run.record();
   await runs.untilCancelled(run.id);

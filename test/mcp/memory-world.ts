@@ -62,6 +62,7 @@ export class MemoryCatalog implements Catalog {
 export class MemoryRun implements Run {
   readonly id: string;
   readonly request: StartRequest;
+  abandoned = false;
   readonly #created = Promise.withResolvers<WorkflowExecution>();
   readonly #ended = Promise.withResolvers<WorkflowExecution>();
   readonly #store: Map<string, WorkflowExecution>;
@@ -118,6 +119,10 @@ export class MemoryRun implements Run {
   fail(error: Error): void {
     this.#created.reject(error);
     this.leave(error);
+  }
+
+  abandon(): void {
+    this.abandoned = true;
   }
 
   /** Its end will not be known here. */

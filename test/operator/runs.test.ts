@@ -143,6 +143,23 @@ test('cancel patches once, reaches the run at once, and leaves alone what has en
   assert.equal(client.writes.filter((write) => write === `patch n/${run.id}`).length, 1);
 });
 
+test('a run that is abandoned before it is recorded: its first step is not called, and its record says cancelled', async () => {
+  const { start, client, calls, clock } = scene();
+  const gate = Promise.withResolvers<void>();
+  const create = client.create.bind(client);
+  client.create = async (execution) => {
+    await gate.promise;
+    return create(execution);
+  };
+  const run = start(two);
+  run.abandon();
+  gate.resolve();
+  await clock.advance(2_000);
+  assert.equal((await run.ended).status?.phase, 'cancelled');
+  assert.equal((await client.get('n', run.id)).status?.phase, 'cancelled');
+  assert.deepEqual(calls, []);
+});
+
 test('drain: the call in flight ends and is recorded, no step begins, and the caller learns that the run goes on', async () => {
   const { start, runs, client, calls, setAnswer } = scene();
   const gate = Promise.withResolvers<ToolOutcome>();
