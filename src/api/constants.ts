@@ -1,7 +1,7 @@
 import type { ResourceType } from './object.ts';
 
-export const GROUP = 'convoke.dev';
-export const VERSION = 'v1alpha1';
+const GROUP = 'convoke.dev';
+const VERSION = 'v1alpha1';
 export const API_VERSION = `${GROUP}/${VERSION}`;
 
 export const WORKFLOW: ResourceType = { group: GROUP, version: VERSION, kind: 'Workflow', plural: 'workflows' };

@@ -110,11 +110,13 @@ export function parseOptions(argv: readonly string[], env: NodeJS.ProcessEnv): O
 }
 
 export function usage(): string {
-  const rows = Object.entries<Flag>(FLAGS).map(([name, flag]) => {
+  const flags = Object.entries<Flag>(FLAGS).map(([name, flag]) => {
     const left = `  --${name}${flag.value === undefined ? '' : ` ${flag.value}`}`;
     const shown = flag.default === undefined || flag.default === '' ? '' : ` (default ${flag.default})`;
-    return `${left.padEnd(34)}${flag.help}${shown}`;
+    return [left, flag.help + shown] as const;
   });
+  const width = Math.max(...flags.map(([left]) => left.length)) + 2;
+  const rows = flags.map(([left, right]) => left.padEnd(width) + right);
   return [
     'Usage: convoke operator [options]',
     '',

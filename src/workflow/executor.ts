@@ -30,7 +30,7 @@ import {
 import { dueAt, step } from './state.ts';
 
 /** When the runner leaves, how long the last record may still be on its way. */
-export const HAND_ON_GRACE_MS = 5_000;
+const HAND_ON_GRACE_MS = 5_000;
 
 export interface DriveOptions {
   /** As it is stored, or, while it is being created, as it was sent: then without `metadata.uid`. */

@@ -9,7 +9,7 @@ import type { ExecutionStore } from './ports.ts';
 import { jsonBytes } from './values.ts';
 
 /** A status that nobody waits for is written after so long, with whatever came after it (field case 74). */
-export const IDLE_WRITE_MS = 1000;
+const IDLE_WRITE_MS = 1000;
 
 /** For a writer beside us that never rests (field case 61). */
 const CONFLICT_BACKOFF: Backoff = { base: 20, factor: 2, max: 1000, jitter: 0.5 };

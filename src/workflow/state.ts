@@ -14,7 +14,7 @@ import type { CallId, Effect, ResumeEvent, Run, RunEvent, StartEvent, State, Tra
 import { ownError, type Settled, settle } from './settle.ts';
 
 /** How long a call that was cancelled may still answer (design §6). */
-export const CANCEL_GRACE_MS = 10_000;
+const CANCEL_GRACE_MS = 10_000;
 
 type Going = State & { readonly status: WorkflowExecutionStatus };
 

@@ -60,5 +60,6 @@ test('the help lists each flag with its default', () => {
   const options = Object.keys(parsed([])).map((name) => name.replace(/Ms$/, ''));
   const kebab = (name: string): string => name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
   assert.deepEqual(listed.sort(), ['help', ...options.map(kebab)].sort());
+  assert.match(text, /--log-level debug\|info\|warn\|error\|silent {2}least level/);
   assert.match(text, /--grace-period DURATION .*\(default 500ms\)/);
 });
