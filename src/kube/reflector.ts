@@ -17,10 +17,7 @@ export interface ReflectorOptions<T extends KubeObject> {
   /** Undefined: all namespaces. */
   readonly namespace?: string | undefined;
   readonly labelSelector?: string;
-  readonly fieldSelector?: string;
   readonly indexes?: Indexes<T>;
-  /** Reduces an object to what is worth keeping; `metadata.managedFields` is dropped in any case. */
-  readonly transform?: (object: T) => T;
   /** Called after the store has changed; to enqueue the key, no more. What it throws is logged. */
   readonly onKey: (key: string, change: ChangeKind) => void;
   readonly clock: Clock;
@@ -74,7 +71,7 @@ class RunningReflector<T extends KubeObject> implements Reflector<T> {
   }
 
   observe(object: T): void {
-    this.#announce(this.store.observe(this.#reduce(object)));
+    this.#announce(this.store.observe(object));
   }
 
   subscribe(key: string, listener: (change: ChangeKind) => void): () => void {
@@ -114,18 +111,15 @@ class RunningReflector<T extends KubeObject> implements Reflector<T> {
       switch (state.kind) {
         case 'listing': {
           const token = state.continue !== undefined && { continue: state.continue };
-          const page = await client.list(namespace, { limit: PAGE_SIZE, ...token, ...this.#selectors() }, signal);
-          yield { kind: 'page', page: { ...page, items: page.items.map((object) => this.#reduce(object)) } };
+          const page = await client.list(namespace, { limit: PAGE_SIZE, ...token, ...this.#selector() }, signal);
+          yield { kind: 'page', page };
           return;
         }
         case 'watching': {
           const { resourceVersion } = state;
           const timeoutSeconds = WATCH_SECONDS.least + Math.floor(Math.random() * WATCH_SECONDS.spread);
-          const watch = { resourceVersion, timeoutSeconds, silenceMs: SILENCE_MS, ...this.#selectors() };
-          for await (const event of client.watch(namespace, watch, signal)) {
-            const bare = event.type === 'BOOKMARK' ? event : { ...event, object: this.#reduce(event.object) };
-            yield { kind: 'event', event: bare };
-          }
+          const watch = { resourceVersion, timeoutSeconds, silenceMs: SILENCE_MS, ...this.#selector() };
+          for await (const event of client.watch(namespace, watch, signal)) yield { kind: 'event', event };
           yield { kind: 'ended' };
           return;
         }
@@ -138,12 +132,9 @@ class RunningReflector<T extends KubeObject> implements Reflector<T> {
     }
   }
 
-  #selectors(): { labelSelector?: string; fieldSelector?: string } {
-    const { labelSelector, fieldSelector } = this.#options;
-    return {
-      ...(labelSelector !== undefined && { labelSelector }),
-      ...(fieldSelector !== undefined && { fieldSelector }),
-    };
+  #selector(): { labelSelector?: string } {
+    const { labelSelector } = this.#options;
+    return labelSelector === undefined ? {} : { labelSelector };
   }
 
   #feed(input: Input<T>): void {
@@ -175,11 +166,6 @@ class RunningReflector<T extends KubeObject> implements Reflector<T> {
     this.#log.warn(keys, 'list or watch failed');
   }
 
-  #reduce(object: T): T {
-    const lean = withoutManagedFields(object);
-    return this.#options.transform?.(lean) ?? lean;
-  }
-
   #announce(changes: readonly Change[]): void {
     for (const { key, kind } of changes) {
       this.#tell(() => this.#options.onKey(key, kind), key);
@@ -195,11 +181,4 @@ class RunningReflector<T extends KubeObject> implements Reflector<T> {
       this.#log.error({ key, error: describeError(error) }, 'handler of a change failed');
     }
   }
-}
-
-/** Most of an object's size. The client leaves them out too; what a writer hands to `observe` may come from elsewhere. */
-function withoutManagedFields<T extends KubeObject>(object: T): T {
-  if (!('managedFields' in object.metadata)) return object;
-  const { managedFields: _, ...metadata } = object.metadata;
-  return { ...object, metadata };
 }

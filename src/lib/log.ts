@@ -1,6 +1,6 @@
 import { pino } from 'pino';
 
-/** Structured log. Messages are constant texts; what varies goes into the keys (`execution`, `step`, `server`, …). */
+/** Structured log. Messages are constant texts; what varies goes into the keys (`execution`, `server`, `key`, …). */
 export interface Logger {
   debug(keys: object, message: string): void;
   info(keys: object, message: string): void;

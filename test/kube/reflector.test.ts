@@ -75,10 +75,10 @@ describe('reflector', () => {
   });
 
   it('asks for pages of 250, for bookmarks within 90 s, and for watches of 290 to 590 s', async () => {
-    start({ namespace: 'default', labelSelector: 'a=b', fieldSelector: 'metadata.name=c' });
+    start({ namespace: 'default', labelSelector: 'a=b' });
     await settle();
     const [list, watch] = requests;
-    const selectors = { labelSelector: 'a=b', fieldSelector: 'metadata.name=c' };
+    const selectors = { labelSelector: 'a=b' };
     assert.deepEqual(list?.options, { limit: 250, ...selectors });
     const { timeoutSeconds = 0, ...rest } = watch?.options ?? {};
     assert.deepEqual(rest, { resourceVersion: '8', silenceMs: 90_000, ...selectors });
@@ -87,37 +87,6 @@ describe('reflector', () => {
       requests.map(({ namespace }) => namespace),
       ['default', 'default'],
     );
-  });
-
-  it('keeps objects without managedFields, and as `transform` leaves them', async () => {
-    server.put('listed');
-    const real = modelClient(server);
-    const managed = (object: ConfigMap): ConfigMap => ({
-      ...object,
-      metadata: Object.assign({}, object.metadata, { managedFields: [{ manager: 'kubectl' }] }),
-    });
-    const client: ResourceClient<ConfigMap> = {
-      ...real,
-      list: async (...args) => {
-        const page = await real.list(...args);
-        return { ...page, items: page.items.map(managed) };
-      },
-      async *watch(...args) {
-        for await (const event of real.watch(...args)) {
-          yield event.type === 'BOOKMARK' ? event : { ...event, object: managed(event.object) };
-        }
-      },
-    };
-    const reflector = start({ client, transform: ({ data: _, ...object }) => object });
-    await reflector.synced;
-    server.put('watched');
-    await settle();
-    reflector.observe(managed(server.put('own')));
-    for (const name of ['listed', 'watched', 'own']) {
-      const object = reflector.store.get('default', name);
-      assert.deepEqual(Object.keys(object ?? {}), ['apiVersion', 'kind', 'metadata'], name);
-      assert.ok(object !== undefined && !('managedFields' in object.metadata), name);
-    }
   });
 
   it('serves a write of our own at once and announces it once', async () => {
