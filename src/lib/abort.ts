@@ -1,3 +1,5 @@
+import type { Clock } from './clock.ts';
+
 /** A signal that aborts with `parent`, or after `ms` with a `TimeoutError`. Call `clear` when the work is done. */
 export function withTimeout(parent: AbortSignal, ms: number): { signal: AbortSignal; clear: () => void } {
   const controller = new AbortController();
@@ -25,4 +27,11 @@ export async function abortable<T>(promise: Promise<T>, signal: AbortSignal): Pr
   } finally {
     signal.removeEventListener('abort', onAbort);
   }
+}
+
+/** Resolves when `work` has settled, however it did, and at the latest after `ms`. The work itself goes on. */
+export async function settledWithin(ms: number, work: Promise<unknown>, clock: Clock): Promise<void> {
+  const over = new AbortController();
+  await Promise.race([Promise.allSettled([work]), clock.sleep(ms, over.signal).catch(() => {})]);
+  over.abort();
 }

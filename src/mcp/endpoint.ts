@@ -1,4 +1,5 @@
 import { preloadSchemas } from '@modelcontextprotocol/server';
+import { settledWithin } from '../lib/abort.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { IdSource } from '../lib/ids.ts';
 import type { Logger } from '../lib/log.ts';
@@ -82,9 +83,9 @@ export async function startEndpoint(deps: EndpointDeps, signal: AbortSignal): Pr
   const stop = async (): Promise<void> => {
     handler.close();
     const drained = http.drain();
-    await within(options.shutdownGraceMs / 2, drained, clock);
+    await settledWithin(options.shutdownGraceMs / 2, drained, clock);
     stopped.abort();
-    await within(FLUSH_MS, drained, clock);
+    await settledWithin(FLUSH_MS, drained, clock);
     await http.destroy();
     signal.removeEventListener('abort', cut);
   };
@@ -97,12 +98,4 @@ export async function startEndpoint(deps: EndpointDeps, signal: AbortSignal): Pr
       return done;
     },
   };
-}
-
-/** Resolves when the promise does, and at the latest after `ms`. */
-async function within(ms: number, promise: Promise<void>, clock: Clock): Promise<void> {
-  const timer = new AbortController();
-  const over = clock.sleep(ms, timer.signal).catch(() => {});
-  await Promise.race([promise, over]);
-  timer.abort();
 }

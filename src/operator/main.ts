@@ -19,7 +19,8 @@ import { createEventRecorder } from '../kube/event-recorder.ts';
 import { loadCluster } from '../kube/kubeconfig.ts';
 import { type Reflector, type ReflectorOptions, startReflector } from '../kube/reflector.ts';
 import { type Outcome, startWorkQueue, type WorkQueue } from '../kube/work-queue.ts';
-import { type Clock, systemClock } from '../lib/clock.ts';
+import { settledWithin } from '../lib/abort.ts';
+import { systemClock } from '../lib/clock.ts';
 import { systemIds } from '../lib/ids.ts';
 import type { Logger } from '../lib/log.ts';
 import { startEndpoint } from '../mcp/endpoint.ts';
@@ -254,8 +255,8 @@ export async function startOperator(options: OperatorOptions, log: Logger): Prom
         intake.abort();
         // Twice: a call that was waiting for a server may have started a run meanwhile.
         const closed = endpoint.close().then(() => runs.drain());
-        await within(options.shutdownGraceMs, clock, Promise.all([runs.drain(), closed]));
-        await within(FLUSH_MS, clock, events.flush());
+        await settledWithin(options.shutdownGraceMs, Promise.all([runs.drain(), closed]), clock);
+        await settledWithin(FLUSH_MS, events.flush(), clock);
         await close();
       },
     };
@@ -278,11 +279,4 @@ function secretReader(client: KubeClient): (namespace: string, name: string, key
     if (value === undefined) throw new Error(`Secret "${name}" has no key "${key}"`);
     return Buffer.from(value, 'base64').toString();
   };
-}
-
-/** Waits for `work`, but no longer. */
-async function within(ms: number, clock: Clock, work: Promise<unknown>): Promise<void> {
-  const over = new AbortController();
-  await Promise.race([Promise.allSettled([work]), clock.sleep(ms, over.signal).catch(() => {})]);
-  over.abort();
 }
