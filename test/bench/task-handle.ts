@@ -9,7 +9,7 @@ import { narrowKubeconfig, startOperatorProcess, succeed } from '../support/oper
 
 /**
  * How long from `tools/call` to a task handle, beside a bare create of the same object by the same kind of client; both in
- * turn, one at a time. etcd does not wait for the disk here. Usage: `npx node test/bench/task-handle.ts [rounds]`
+ * turn, one at a time. etcd does not wait for the disk here. Usage: `npm run bench [-- ROUNDS]`
  */
 const ROUNDS = Number(process.argv[2] ?? 300);
 const WARM_UP = 30;
