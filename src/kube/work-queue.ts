@@ -34,8 +34,11 @@ export interface WorkQueue {
   idle(): Promise<void>;
 }
 
-/** As controller-runtime's: 5 ms, twice as long each time, up to 1,000 s; per key, so without jitter. */
-const BACKOFF: Backoff = { base: 5, factor: 2, max: 1_000_000, jitter: 0 };
+/**
+ * As controller-runtime's, but up to a minute instead of 1,000 s: after a long outage of the API server nothing waits about
+ * as long again. Per key, so without jitter.
+ */
+const BACKOFF: Backoff = { base: 5, factor: 2, max: 60_000, jitter: 0 };
 
 /**
  * A queue of keys for a level-triggered reconcile, after controller-runtime's: no key is worked on twice at a time.

@@ -121,11 +121,12 @@ async function findPlan(
   const pinned = revisionOf(execution);
   if (pinned !== undefined) return planOfRevision(deps, namespace, name, pinned, signal);
 
-  const tool = deps.catalog.toolOf(namespace, name);
-  if (tool !== undefined) return { plan: tool.plan, revision: tool.revision };
   const workflow = deps.workflows.get(namespace, name);
   const accepted = workflow?.status?.conditions?.find(({ type }) => type === 'Accepted');
+  // Applied together with a changed Workflow, it runs on the changed one.
   if (workflow !== undefined && accepted?.observedGeneration !== workflow.metadata.generation) return 'wait';
+  const tool = deps.catalog.toolOf(namespace, name);
+  if (tool !== undefined) return { plan: tool.plan, revision: tool.revision };
   if (workflow !== undefined && accepted?.status === 'False') {
     return { reason: 'InvalidWorkflow', message: `Workflow "${name}" is not accepted: ${accepted.message}` };
   }

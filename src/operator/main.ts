@@ -133,6 +133,7 @@ export async function startOperator(options: OperatorOptions, log: Logger): Prom
       store: createRunStore({ client: executionClient, observe, clock, log }),
       tools: upstreams.caller,
       recordEvent,
+      onLeft: (workflowKey) => workflowQueue.add(workflowKey),
       onBroken: (key) => executionQueue.addAfter(key, BROKEN_RETRY_MS),
       runner,
       clock,

@@ -33,6 +33,8 @@ export interface RunsDeps {
   readonly recordEvent: RecordEvent;
   /** A run broke off whose record says that it goes on: it must be taken up again. */
   readonly onBroken: (key: string) => void;
+  /** A run is driven here no longer: a revision of this Workflow may have become superfluous. */
+  readonly onLeft: (workflowKey: string) => void;
   readonly runner: string;
   readonly clock: Clock;
   readonly ids: IdSource;
@@ -144,7 +146,10 @@ export class ActiveRuns implements Runs {
         if (error instanceof RunLostError) log.info({ execution: key, why: error.why }, 'run is driven here no longer');
         else this.#break(key, error);
       })
-      .finally(() => this.#active.delete(key));
+      .finally(() => {
+        this.#active.delete(key);
+        this.#deps.onLeft(`${parts.execution.metadata.namespace}/${parts.execution.spec.workflow}`);
+      });
     return run;
   }
 }

@@ -34,6 +34,7 @@ function scene() {
       tools: { describe: () => undefined, call: async () => ({ kind: 'result', result: { content: [] } }) },
       recordEvent,
       onBroken: () => {},
+      onLeft: () => {},
       runner: 'me',
       clock,
       ids: systemIds,

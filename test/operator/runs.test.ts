@@ -41,6 +41,7 @@ function scene(annotations: ToolAnnotations = {}) {
       },
       recordEvent: () => {},
       onBroken: (key) => broken.push(key),
+      onLeft: () => {},
       runner: 'me',
       clock,
       ids: systemIds,
