@@ -65,23 +65,26 @@ export function loadCluster(options: ClusterOptions = {}, clock: Clock = systemC
 
   /** One read at a time: an exec plugin would otherwise be started by every request that waits for it. */
   const read = (from: () => KubeConfig): Promise<Credentials> => {
-    reading ??= (async () => {
-      try {
-        const source = from();
-        const fresh = await readCredentials(source);
-        config = source;
-        // The same object while nothing changed: that is how `renew` and the transport see a change.
-        if (current === undefined || !isDeepStrictEqual(current, fresh)) current = fresh;
-        readAt = clock.now();
-        return current;
-      } catch (error) {
-        const message = `cannot read the credentials of context "${context}": ${describeError(error)}`;
-        throw new UnavailableError(message, 0, '', 'none', { cause: error });
-      } finally {
-        reading = undefined;
-      }
-    })();
+    // Cleared in a later turn, also when `from` throws at once: a settled one that stayed would be waited for for ever.
+    reading ??= readOnce(from).finally(() => {
+      reading = undefined;
+    });
     return reading;
+  };
+
+  const readOnce = async (from: () => KubeConfig): Promise<Credentials> => {
+    try {
+      const source = from();
+      const fresh = await readCredentials(source);
+      config = source;
+      // The same object while nothing changed: that is how `renew` and the transport see a change.
+      if (current === undefined || !isDeepStrictEqual(current, fresh)) current = fresh;
+      readAt = clock.now();
+      return current;
+    } catch (error) {
+      const message = `cannot read the credentials of context "${context}": ${describeError(error)}`;
+      throw new UnavailableError(message, 0, '', 'none', { cause: error });
+    }
   };
 
   return {

@@ -85,7 +85,7 @@ export class Transport {
     const timeout = withTimeout(signal, list ? listTimeoutMs : callTimeoutMs);
     try {
       const answer = await this.#exchange(request, timeout.signal);
-      return await answer.body.text();
+      return await abortable(answer.body.text(), timeout.signal);
     } catch (error) {
       throw signal.aborted ? signal.reason : this.failure(request, error);
     } finally {
@@ -148,7 +148,7 @@ export class Transport {
     if (this.#closed) throw new UnavailableError(`${describe(request)}: the client is closed`, 0, '', 'none');
     const { body, contentType = 'application/json' } = request;
     try {
-      const answer = await this.#agentFor(credentials.tls).request({
+      const exchange = this.#agentFor(credentials.tls).request({
         origin: this.#origin,
         path: this.#prefix + request.path,
         method: request.method,
@@ -160,8 +160,9 @@ export class Transport {
         },
         ...(body === undefined ? {} : { body }),
         ...(silenceMs === undefined ? {} : { headersTimeout: silenceMs, bodyTimeout: silenceMs }),
-        signal,
+        ...(body === undefined ? { signal } : {}),
       });
+      const answer = body === undefined ? await exchange : await leavable(exchange, signal);
       return answer.statusCode >= 200 && answer.statusCode < 300 ? answer : await refusal(request, answer);
     } catch (error) {
       if (error instanceof ConnectError) return { error: this.failure(request, error), retryAfterMs: 0 };
@@ -187,6 +188,22 @@ export class Transport {
     const done = (): boolean => this.#closing.delete(closing);
     const closing: Promise<unknown> = agent.close().then(done, done);
     this.#closing.add(closing);
+  }
+}
+
+/**
+ * A write whose caller leaves is left to end by itself. To reset its stream while the body is on its way can drive node's
+ * HTTP/2 into sending for ever, at full CPU and without an end of memory (seen with node 24.21; nodejs/node#52952 is alike).
+ */
+async function leavable(
+  exchange: Promise<Dispatcher.ResponseData>,
+  signal: AbortSignal,
+): Promise<Dispatcher.ResponseData> {
+  try {
+    return await abortable(exchange, signal);
+  } catch (error) {
+    exchange.then((answer) => answer.body.dump()).catch(() => {});
+    throw error;
   }
 }
 

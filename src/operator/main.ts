@@ -258,7 +258,8 @@ export async function startOperator(options: OperatorOptions, log: Logger): Prom
         const closed = endpoint.close().then(() => runs.drain());
         await settledWithin(options.shutdownGraceMs, Promise.all([runs.drain(), closed]), clock);
         await settledWithin(FLUSH_MS, events.flush(), clock);
-        await close();
+        // A write that was left to end by itself may wait for an API server that never answers.
+        await settledWithin(FLUSH_MS, close(), clock);
       },
     };
   } catch (error) {

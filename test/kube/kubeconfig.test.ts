@@ -236,6 +236,20 @@ test('renew gives back what was refused when nothing changed, and reads at most 
   assert.equal((await cluster.renew(refused)).headers.authorization, 'Bearer new');
 });
 
+test('renew from a kubeconfig that is gone fails each time, and not for longer than it is gone', async () => {
+  const clock = createFakeClock();
+  const path = file(kubeconfig({ user: { token: 'old' } }));
+  const cluster = loadCluster({ kubeconfig: path }, clock);
+  const refused = await cluster.credentials();
+  rmSync(path);
+  for (const _ of [1, 2]) {
+    await assert.rejects(cluster.renew(refused), UnavailableError);
+    await clock.advance(1_000);
+  }
+  writeFileSync(path, kubeconfig({ user: { token: 'new' } }));
+  assert.equal((await cluster.renew(refused)).headers.authorization, 'Bearer new');
+});
+
 test('an exec plugin is started once for all requests that wait for it, and again for renew', async () => {
   const clock = createFakeClock();
   const count = file('');
