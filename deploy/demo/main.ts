@@ -65,7 +65,7 @@ async function callWithEffect(host: Host, stage: Stage): Promise<void> {
 }
 
 async function callAsTask(host: Host): Promise<void> {
-  title('A long run answers with a task at once; the host polls it to its end');
+  title('A long run answers with a task after the grace period; the host polls it to its end');
   const { answer, ms } = await called(host, 'workflow_long-report', { seconds: 3 });
   if (!('task' in answer)) throw new Error(`expected a task, got ${JSON.stringify(answer)}`);
   indented(`after ${ms} ms: task ${answer.task.taskId}, ${answer.task.status}`);
@@ -138,7 +138,10 @@ function expectResult(answer: Answer): ToolAnswer {
 }
 
 async function main(signal: AbortSignal): Promise<void> {
-  const { values } = parseArgs({ options: { once: { type: 'boolean' }, kubeconfig: { type: 'string' } } });
+  const { values } = parseArgs({
+    options: { once: { type: 'boolean' }, kubeconfig: { type: 'string' }, help: { type: 'boolean' } },
+  });
+  if (values.help) return console.log(USAGE);
   console.log(styled('1', 'Convoke: workflows as MCP tasks, on Kubernetes'));
   title('Setting the stage');
   const stage = await setUp(values.kubeconfig, say, signal);

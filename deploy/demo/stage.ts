@@ -54,6 +54,8 @@ export async function setUp(
     const rights = ['namespace.yaml', 'rbac.yaml'].map((file) => join(ROOT, 'deploy/base', file));
     await applyManifests(admin, rights, signal);
     await kubectl(['apply', '-f', '-'], `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"${namespace}"}}`);
+    // So that what the README shows works with the kubeconfig that the demo prints; one that is not ours stays as it is.
+    if (controlPlane) await kubectl(['config', 'set-context', '--current', `--namespace=${namespace}`]);
     say('the CRDs and the operator’s rights (deploy/base) are applied');
 
     const kubernetesPort = await portNear(8090);

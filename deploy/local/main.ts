@@ -1,4 +1,5 @@
 import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
 import { describeError } from '../../src/lib/errors.ts';
 import { type ControlPlane, startControlPlane } from './control-plane.ts';
 import { applyManifests } from './manifests.ts';
@@ -7,6 +8,9 @@ import { applyManifests } from './manifests.ts';
 const CRDS = fileURLToPath(new URL('../../crds', import.meta.url));
 
 async function main(signal: AbortSignal): Promise<void> {
+  const { values } = parseArgs({ options: { help: { type: 'boolean' } } });
+  if (values.help)
+    return console.log('Usage: npm run cluster\n\nStarts etcd and kube-apiserver with our CRDs, until Ctrl-C.');
   const controlPlane = await startControlPlane({}, signal);
   try {
     const applied = await applyManifests(controlPlane.kubeconfigPath, [CRDS], signal);

@@ -89,7 +89,7 @@ async function judge(deps: WorkflowReconcilerDeps, workflow: Workflow, signal: A
       tool,
       checks,
       accepted: condition('Accepted', 'False', reason, message + served),
-      ready: condition('Ready', 'False', 'NotAccepted', message + served),
+      ready: condition('Ready', 'False', reason, message + served),
     };
   };
 
@@ -204,7 +204,9 @@ function bounded(check: Check): Check {
 
 /** An Event for each condition whose status or reason changed. */
 function announce(deps: WorkflowReconcilerDeps, workflow: Workflow, conditions: readonly NewCondition[]): void {
-  for (const { type, status, reason, message } of conditions) {
+  for (const [index, { type, status, reason, message }] of conditions.entries()) {
+    // One that is not accepted is not ready for the same reason: that is said once.
+    if (status === 'False' && conditions.slice(0, index).some((said) => said.reason === reason)) continue;
     const old = workflow.status?.conditions?.find((condition) => condition.type === type);
     if (old?.status === status && old.reason === reason) continue;
     if (status === 'True') deps.record(workflow, 'Normal', type, message);

@@ -77,11 +77,8 @@ describe('cancel', () => {
       ],
     );
     assert.equal(Date.parse(scene.status.finishedAt ?? '') - start, 1000);
-    assert.deepEqual(
-      [scene.status.reason, scene.status.message],
-      ['Cancelled', "cancelled on request, after step 'do'"],
-    );
-    assert.deepEqual(scene.events.at(-1), "Normal Cancelled: cancelled on request, after step 'do'");
+    assert.deepEqual([scene.status.reason, scene.status.message], ['Cancelled', "cancelled on request, at step 'do'"]);
+    assert.deepEqual(scene.events.at(-1), "Normal Cancelled: cancelled on request, at step 'do'");
   });
 
   it('ends a sleep at once', async () => {
