@@ -160,7 +160,8 @@ export class Transport {
         },
         ...(body === undefined ? {} : { body }),
         ...(silenceMs === undefined ? {} : { headersTimeout: silenceMs, bodyTimeout: silenceMs }),
-        ...(body === undefined ? { signal } : {}),
+        // A write ends by itself, or at its own time-out; see `leavable`.
+        signal: body === undefined ? signal : AbortSignal.timeout(this.#options.callTimeoutMs),
       });
       const answer = body === undefined ? await exchange : await leavable(exchange, signal);
       return answer.statusCode >= 200 && answer.statusCode < 300 ? answer : await refusal(request, answer);

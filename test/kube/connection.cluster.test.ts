@@ -341,6 +341,25 @@ test('the reason of the signal that aborts is what a call rejects with', () =>
     await client.close();
   }));
 
+test('a write whose caller leaves is not reset: it ends by itself, and the connection goes on', () =>
+  withProxy(async (proxy) => {
+    const client = proxy.client();
+    const gate = Promise.withResolvers<void>();
+    proxy.fault({ method: 'POST' }, { hold: gate.promise });
+    const stop = new AbortController();
+    const create = configMaps(client).create(newConfigMap('left'), stop.signal);
+    await proxy.until(() => proxy.requests.length === 1);
+    const reason = new Error('changed my mind');
+    stop.abort(reason);
+    await assert.rejects(create, (error) => error === reason);
+    gate.resolve();
+    await client.close(); // resolves when the write has ended
+    const after = proxy.client();
+    assert.equal((await configMaps(after).get(namespace, 'left')).metadata.name, 'left');
+    assert.equal(proxy.requests.filter(({ method }) => method === 'POST').length, 1);
+    await after.close();
+  }));
+
 test('the API server is told who calls', () =>
   withProxy(async (proxy) => {
     const client = proxy.client();
