@@ -5,7 +5,7 @@ import { formatDuration } from '../lib/duration.ts';
 import { describeError } from '../lib/errors.ts';
 import type { JsonObject } from '../lib/json.ts';
 import { outcomeOf } from '../tasks/outcome.ts';
-import { type Task, taskOf } from '../tasks/task.ts';
+import { type TaskHandle, taskOf } from '../tasks/task.ts';
 import { errorResult, tasksRequired, unavailable, unknownTool } from './errors.ts';
 import type { CatalogTool, Run } from './ports.ts';
 import type { Caller, Scope } from './scope.ts';
@@ -15,9 +15,6 @@ export interface ToolCall {
   readonly name: string;
   readonly arguments?: JsonObject | undefined;
 }
-
-/** The flat CreateTaskResult. */
-export type TaskHandle = { resultType: 'task' } & Task;
 
 /** How the answer is chosen: by the end of the run, by whichever is first, or by its record. */
 type Mode = 'result' | 'auto' | 'task';

@@ -7,8 +7,8 @@ import {
 } from '@modelcontextprotocol/server';
 import type { ToolResult } from '../api/workflow-execution.ts';
 import { isJsonObject } from '../lib/json.ts';
+import type { TaskHandle } from '../tasks/task.ts';
 import type { Caller, Era } from './scope.ts';
-import type { TaskHandle } from './tools-call.ts';
 
 /** The SDK's boundary: what its types, or its habits, do not know of the Tasks extension. */
 

@@ -19,8 +19,8 @@ import { closeRunning, shownDuration } from '../workflow/finish.ts';
 import { type Plan, planWorkflow } from '../workflow/plan.ts';
 import type { RecordEvent } from '../workflow/ports.ts';
 import { shorten } from '../workflow/values.ts';
+import type { ActiveRuns } from './active-runs.ts';
 import { findRevision, revisionOf } from './revisions.ts';
-import type { ActiveRuns } from './runs.ts';
 import type { WorkflowCatalog } from './workflow-catalog.ts';
 
 export interface ExecutionReconcilerDeps {

@@ -24,6 +24,9 @@ export interface Task {
   pollIntervalMs: number;
 }
 
+/** The flat CreateTaskResult. */
+export type TaskHandle = { resultType: 'task' } & Task;
+
 export type TaskStatus = 'working' | 'completed' | 'failed' | 'cancelled';
 
 export type DetailedTask = Task & Detail;

@@ -42,8 +42,7 @@ export function fail(run: Run, status: WorkflowExecutionStatus, at: number, fail
 
 export function cancelled(run: Run, status: WorkflowExecutionStatus, at: number): Transition {
   const { result: _, ...rest } = status;
-  const message =
-    status.step === undefined ? 'cancelled on request' : `cancelled on request, at step '${status.step}'`;
+  const message = status.step === undefined ? 'cancelled on request' : `cancelled on request, at step '${status.step}'`;
   const ended = { ...rest, phase: 'cancelled', reason: 'Cancelled', message } as const;
   return end(run, ended, at, report('Normal', 'Cancelled', message));
 }

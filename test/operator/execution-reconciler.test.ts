@@ -7,9 +7,9 @@ import type { WorkflowExecution, WorkflowExecutionStatus } from '../../src/api/w
 import { toTimestamp } from '../../src/lib/clock.ts';
 import { systemIds } from '../../src/lib/ids.ts';
 import { silentLogger } from '../../src/lib/log.ts';
+import { ActiveRuns } from '../../src/operator/active-runs.ts';
 import { createExecutionReconciler } from '../../src/operator/execution-reconciler.ts';
-import { createRunStore } from '../../src/operator/execution-store.ts';
-import { ActiveRuns } from '../../src/operator/runs.ts';
+import { createRunStore } from '../../src/operator/run-store.ts';
 import { WorkflowCatalog } from '../../src/operator/workflow-catalog.ts';
 import { createFakeClock, settle } from '../support/fake-clock.ts';
 import { MemoryResource } from './memory-resource.ts';

@@ -4,7 +4,7 @@ import { WORKFLOW_EXECUTION } from '../../src/api/constants.ts';
 import type { WorkflowExecution } from '../../src/api/workflow-execution.ts';
 import { AlreadyExistsError, ConflictError, UnavailableError } from '../../src/kube/errors.ts';
 import { silentLogger } from '../../src/lib/log.ts';
-import { createRunStore } from '../../src/operator/execution-store.ts';
+import { createRunStore } from '../../src/operator/run-store.ts';
 import { createFakeClock } from '../support/fake-clock.ts';
 import { MemoryResource } from './memory-resource.ts';
 

@@ -21,7 +21,7 @@ import type { Plan } from '../workflow/plan.ts';
 import type { RecordEvent, ToolCaller } from '../workflow/ports.ts';
 import { RunLostError } from '../workflow/recorder.ts';
 import { DEFAULT_LIMITS } from '../workflow/run.ts';
-import type { RunStore } from './execution-store.ts';
+import type { RunStore } from './run-store.ts';
 import type { WorkflowTool } from './workflow-tool.ts';
 
 export interface RunsDeps {
