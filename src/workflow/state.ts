@@ -79,9 +79,21 @@ function start(run: Run, { at, runner, revision, cancel, creating, announced }: 
   return advance(run, { status }, at, entry);
 }
 
-/** A new runner takes up what is recorded. Whatever it calls first waits until its claim is acknowledged. */
+/**
+ * A new runner takes up what is recorded. Whatever it calls first waits until its claim is acknowledged. Others may write a
+ * status too, so nothing is taken for granted of it that the CRD does not hold: a run without a start would have no end.
+ */
 function resume(run: Run, recorded: WorkflowExecutionStatus, { at, runner, cancel }: ResumeEvent): Transition {
-  const status = { ...recorded, runner: { id: runner, claimedAt: toTimestamp(at) } };
+  const now = toTimestamp(at);
+  const status = { startedAt: now, ...recorded, runner: { id: runner, claimedAt: now } };
+  const strange = status.steps?.find(({ id }, index) => run.plan.steps[index]?.id !== id);
+  if (strange !== undefined) {
+    const message = `the record names a step '${strange.id}' that the workflow's revision has not in that place`;
+    return fail(run, closeRunning(status, 'failed', 'Interrupted', message, at), at, {
+      reason: 'InvalidWorkflow',
+      message,
+    });
+  }
   const state: Going = cancel ? { status, cancelBy: at } : { status };
   const resumer: Entry = { by: 'resumer' };
   const running = runningStep(status);

@@ -208,4 +208,22 @@ describe('whatever happens in whatever order', () => {
       }),
     );
   });
+
+  it('a record that somebody else wrote ends all the same: without a start, or with steps that the plan has not', () => {
+    const at = Date.UTC(2026, 0, 1);
+    const plan = planOf({ steps: [{ id: 'nap', sleep: '10s' }], timeout: '1m' });
+    const made = createRun({ plan, execution, limits: DEFAULT_LIMITS, isRepeatable: () => false });
+    const resume: RunEvent = { type: 'resume', at, runner: 'b', cancel: false };
+
+    const bare = step(made, { status: { phase: 'inprogress' } }, resume).state;
+    assert.equal(dueAt(made, bare), at + 10_000);
+    assert.equal(step(made, bare, { type: 'tick', at: at + 10_000 }).state.status?.phase, 'completed');
+
+    const startedAt = new Date(at).toISOString();
+    const steps = [{ id: 'other', phase: 'running', attempt: 1, startedAt }] as const;
+    const { status } = step(made, { status: { phase: 'inprogress', startedAt, steps: [...steps] } }, resume).state;
+    assert.equal(status?.phase, 'failed');
+    assert.equal(status?.reason, 'InvalidWorkflow');
+    assert.match(status?.message ?? '', /step 'other'/);
+  });
 });
