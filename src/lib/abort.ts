@@ -18,6 +18,7 @@ export function withTimeout(parent: AbortSignal, ms: number): { signal: AbortSig
 
 /** Settles as `promise` does, or rejects with the signal's reason when that aborts first. The promise itself goes on. */
 export async function abortable<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  promise.catch(() => {}); // that nobody waits for it any more is no fault
   signal.throwIfAborted();
   const { promise: aborted, reject } = Promise.withResolvers<never>();
   const onAbort = (): void => reject(signal.reason);

@@ -5,7 +5,7 @@ import {
   type ServerEventBus,
 } from '@modelcontextprotocol/server';
 import { describeError } from '../lib/errors.ts';
-import { isJsonObject, type JsonObject } from '../lib/json.ts';
+import { isDeeperThan, isJsonObject, type JsonObject } from '../lib/json.ts';
 import { refused, tasksRequired, toProtocolError } from './errors.ts';
 import { BodyTooLargeError, type HttpRequest, isEventStream } from './http-server.ts';
 import type { Catalog } from './ports.ts';
@@ -32,6 +32,8 @@ export interface RequestHandler {
 
 /** With `--auth=none` everyone is this one. */
 const ANONYMOUS = 'system:anonymous';
+/** What checks arguments recurses, so it must not be the caller who says how deep. */
+const DEEPEST_BODY = 256;
 const PATH = /^(?:\/namespaces\/(?<namespace>[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?))?\/mcp$/;
 
 /** One request at a time, in the order of reference B.8: Host and Origin, path, JSON, then the SDK's own ladder. */
@@ -131,12 +133,16 @@ async function readJson(request: HttpRequest): Promise<{ body: unknown } | { ref
     const [status, message] = isTooLarge ? [413, error.message] : [400, 'The body ended before its time.'];
     return { refusal: refuse(status, message, { connection: 'close' }) };
   }
+  let body: unknown;
   try {
-    return { body: JSON.parse(text) };
+    body = JSON.parse(text);
   } catch {
     const error = { code: ProtocolErrorCode.ParseError, message: 'Parse error: the body is not JSON.' };
     return { refusal: refused(400, error) };
   }
+  if (!isDeeperThan(body, DEEPEST_BODY)) return { body };
+  const message = `Invalid params: lists and objects lie more than ${DEEPEST_BODY} deep within each other.`;
+  return { refusal: refused(400, { code: ProtocolErrorCode.InvalidParams, message }) };
 }
 
 function namespaceOf(path: string, ownNamespace: string): string | undefined {

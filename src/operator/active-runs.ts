@@ -11,7 +11,6 @@ import type { ResourceClient } from '../kube/client.ts';
 import { NotFoundError } from '../kube/errors.ts';
 import type { Store } from '../kube/store.ts';
 import type { Clock } from '../lib/clock.ts';
-import { describeError } from '../lib/errors.ts';
 import type { IdSource } from '../lib/ids.ts';
 import type { Logger } from '../lib/log.ts';
 import { RunLeftError } from '../mcp/errors.ts';
@@ -127,12 +126,6 @@ export class ActiveRuns implements Runs {
     await Promise.allSettled(runs.map((run) => run.recorded));
   }
 
-  /** A create or a write was refused for good: RBAC was taken away, a policy says no. What was created is taken up later. */
-  #break(key: string, error: unknown): void {
-    this.#deps.log.error({ execution: key, error: describeError(error) }, 'run broke off');
-    this.#deps.onBroken(key);
-  }
-
   #drive(parts: Omit<DriveOptions, 'deps'>): Drive {
     const { store, tools, clock, log, runner, recordEvent } = this.#deps;
     const key = keyOf(parts.execution);
@@ -144,7 +137,7 @@ export class ActiveRuns implements Runs {
     run.recorded
       .catch((error: unknown) => {
         if (error instanceof RunLostError) log.info({ execution: key, why: error.why }, 'run is driven here no longer');
-        else this.#break(key, error);
+        else this.#deps.onBroken(key); // the executor has logged why
       })
       .finally(() => {
         this.#active.delete(key);

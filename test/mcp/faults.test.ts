@@ -58,6 +58,10 @@ test('malformed requests: -32602, no inner message', async (t) => {
   assert.equal((await legacy(url, 'tools/list', { cursor: {} })).error.code, -32602);
   const initialize = await legacy(url, 'initialize', { protocolVersion: 5 });
   assert.deepEqual(initialize.error, { code: -32602, message: 'Invalid params for initialize.' });
+  const deep = JSON.parse(`${'['.repeat(3_000)}${']'.repeat(3_000)}`);
+  const { error } = await rpc('tools/call', { name: 'workflow_scale', arguments: { replicas: deep } });
+  assert.equal(error.code, -32602);
+  assert.match(error.message, /more than 256 deep/);
 });
 
 test('field case 80 (G): arguments that do not fit: isError with every fault and its path, and no run', async (t) => {
