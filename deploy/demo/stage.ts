@@ -55,7 +55,9 @@ export async function setUp(
     await applyManifests(admin, rights, signal);
     await kubectl(['apply', '-f', '-'], `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"${namespace}"}}`);
     // So that what the README shows works with the kubeconfig that the demo prints; one that is not ours stays as it is.
-    if (controlPlane) await kubectl(['config', 'set-context', '--current', `--namespace=${namespace}`]);
+    if (controlPlane) {
+      await runKubectl(admin, ['config', 'set-context', '--current', `--namespace=${namespace}`], undefined, signal);
+    }
     say('the CRDs and the operator’s rights (deploy/base) are applied');
 
     const kubernetesPort = await portNear(8090);
