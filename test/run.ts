@@ -83,7 +83,8 @@ async function runFiles(files: readonly string[], signal: AbortSignal): Promise<
   const events = run({
     files,
     timeout: TEST_LIMIT_MS,
-    concurrency: Math.max(2, availableParallelism() - 1),
+    // Half of a file's time is waiting; beside a control plane, which needs a processor of its own, fewer run at a time.
+    concurrency: availableParallelism() + (process.env[SHARED_CLUSTER] === undefined ? 2 : 0),
     signal: AbortSignal.any([signal, limit]),
   });
   events.on('test:pass', ({ name, file }) => {

@@ -3,17 +3,18 @@ import type { Clock } from './clock.ts';
 /** A signal that aborts with `parent`, or after `ms` with a `TimeoutError`. Call `clear` when the work is done. */
 export function withTimeout(parent: AbortSignal, ms: number): { signal: AbortSignal; clear: () => void } {
   const controller = new AbortController();
-  const onAbort = (): void => controller.abort(parent.reason);
-  if (parent.aborted) onAbort();
-  parent.addEventListener('abort', onAbort, { once: true });
   const timer = setTimeout(() => controller.abort(new DOMException(`no answer in ${ms} ms`, 'TimeoutError')), ms);
-  return {
-    signal: controller.signal,
-    clear: () => {
-      clearTimeout(timer);
-      parent.removeEventListener('abort', onAbort);
-    },
+  const clear = (): void => {
+    clearTimeout(timer);
+    parent.removeEventListener('abort', onAbort);
   };
+  const onAbort = (): void => {
+    clear();
+    controller.abort(parent.reason);
+  };
+  if (parent.aborted) onAbort();
+  else parent.addEventListener('abort', onAbort, { once: true });
+  return { signal: controller.signal, clear };
 }
 
 /** Settles as `promise` does, or rejects with the signal's reason when that aborts first. The promise itself goes on. */
