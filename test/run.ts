@@ -6,6 +6,7 @@ import { finished } from 'node:stream/promises';
 import { run } from 'node:test';
 import { spec } from 'node:test/reporters';
 import { setTimeout as delay } from 'node:timers/promises';
+import { interruptSignal } from '../deploy/local/interrupt-signal.ts';
 import { describeError } from '../src/lib/errors.ts';
 import { SHARED_CLUSTER, type SharedCluster } from './support/cluster.ts';
 import { type MarkedProcess, processesWith } from './support/processes.ts';
@@ -28,16 +29,13 @@ const ROOT = process.cwd();
 const runId = randomUUID();
 process.env[RUN_MARKER] = runId;
 
-const stop = new AbortController();
-for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
-  process.once(name, () => stop.abort(new Error(`stopped by ${name}`)));
-}
+const stop = interruptSignal();
 
 const faults: string[] = [];
 try {
   const { files, needsCluster } = selectFiles(process.argv.slice(2));
   const runSelected = needsCluster ? runWithCluster : runFiles;
-  faults.push(...(await runSelected(files, stop.signal)));
+  faults.push(...(await runSelected(files, stop)));
 } catch (error) {
   faults.push(describeError(error));
 }

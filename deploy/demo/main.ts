@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { describeError } from '../../src/lib/errors.ts';
+import { interruptSignal } from '../local/interrupt-signal.ts';
 import { type Answer, connectHost, type Host, type ToolAnswer } from './host.ts';
 import { type Stage, setUp } from './stage.ts';
 
@@ -178,12 +179,8 @@ async function stayUp(stage: Stage, signal: AbortSignal): Promise<void> {
   await Promise.race([stopped, broken]);
 }
 
-const interrupted = new AbortController();
-for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
-  process.once(name, () => interrupted.abort(new Error(`stopped by ${name}`)));
-}
 try {
-  await main(interrupted.signal);
+  await main(interruptSignal());
 } catch (error) {
   const usage = error instanceof TypeError && 'code' in error ? `\n${USAGE}` : '';
   console.error(`\n✖ ${describeError(error)}${usage}`);

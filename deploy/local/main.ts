@@ -2,6 +2,7 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { describeError } from '../../src/lib/errors.ts';
 import { type ControlPlane, startControlPlane } from './control-plane.ts';
+import { interruptSignal } from './interrupt-signal.ts';
 import { applyManifests } from './manifests.ts';
 
 /** `npm run cluster`: a control plane with our CRDs, until Ctrl-C. */
@@ -38,12 +39,8 @@ In another terminal:
 Ctrl-C stops it and removes its data.`;
 }
 
-const interrupted = new AbortController();
-for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
-  process.once(name, () => interrupted.abort(new Error(`stopped by ${name}`)));
-}
 try {
-  await main(interrupted.signal);
+  await main(interruptSignal());
 } catch (error) {
   console.error(describeError(error));
   process.exitCode = 1;

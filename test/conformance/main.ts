@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { startControlPlane } from '../../deploy/local/control-plane.ts';
+import { interruptSignal } from '../../deploy/local/interrupt-signal.ts';
 import { applyManifests } from '../../deploy/local/manifests.ts';
 import { describeError } from '../../src/lib/errors.ts';
 import { succeed } from '../support/operator.ts';
@@ -76,12 +77,8 @@ For instance, in another terminal:
 Ctrl-C ends it and removes its data.`;
 }
 
-const interrupted = new AbortController();
-for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
-  process.once(name, () => interrupted.abort(new Error(`stopped by ${name}`)));
-}
 try {
-  process.exitCode = (await main(parseOptions(), interrupted.signal)) ? 0 : 1;
+  process.exitCode = (await main(parseOptions(), interruptSignal())) ? 0 : 1;
 } catch (error) {
   console.error(describeError(error));
   process.exitCode = 1;
